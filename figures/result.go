@@ -1,0 +1,158 @@
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"lockstep/sandbox"
+)
+
+// A Status is the kind of a verdict. The zero value means that no rule of the
+// figure fits what the server answered.
+type Status int
+
+// The statuses of figures.md, section 1.
+const (
+	Unjudged Status = iota
+	Granted
+	Refused
+	Safe
+	Broken
+	Deadlock
+)
+
+var statusNames = [...]string{"", "granted", "refused", "safe", "broken", "deadlock"}
+
+// Statuses are the ones that a rule may name.
+func Statuses() []Status { return []Status{Granted, Refused, Safe, Broken, Deadlock} }
+
+// String gives the status as it is written in a figure; "" for Unjudged.
+func (s Status) String() string { return statusNames[s] }
+
+// MarshalText writes the status as it is written in a figure.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a status as it is written in a figure.
+func (s *Status) UnmarshalText(text []byte) error {
+	for i, name := range statusNames {
+		if i > 0 && name == string(text) {
+			*s = Status(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown status %q", text)
+}
+
+// A Result is what one run of a path showed. Its JSON is the contract of
+// figures.md, section 5.
+type Result struct {
+	Dive     string         `json:"dive"`
+	Figure   string         `json:"figure"`
+	Path     string         `json:"path"`
+	Status   Status         `json:"status"`
+	Verdict  string         `json:"verdict"`
+	Engine   sandbox.Engine `json:"engine"`
+	Values   map[string]any `json:"values"`             // replies kept with "as"
+	State    map[string]any `json:"state"`              // what "observe" read
+	Resource *Change        `json:"resource,omitempty"` // the protected key, read by the site
+	Trace    []Entry        `json:"trace"`
+	Explored *Explored      `json:"explored,omitempty"` // where programs ran
+	Schedule *Replay        `json:"schedule,omitempty"` // where one schedule was asked for
+	Next     []string       `json:"next,omitempty"`     // what may happen after it
+	Commands int            `json:"commands"`
+	TookUS   int64          `json:"took_us"`
+
+	// Comparable is the verdict in which what may differ from run to run is
+	// masked; two runs of one path that are equal in substance have equal ones.
+	Comparable string `json:"-"`
+}
+
+// A Phase is the part of a run to which an entry of its trace belongs.
+type Phase string
+
+// The phases of a run, in order.
+const (
+	PhaseSetup   Phase = "setup"
+	PhaseSteps   Phase = "steps"
+	PhaseObserve Phase = "observe"
+)
+
+// An Entry is one command with its reply, or one event.
+type Entry struct {
+	AtUS    int64         `json:"at_us"` // when the reply was read, from the start of the run
+	Phase   Phase         `json:"phase"`
+	Actor   string        `json:"actor,omitempty"`   // empty for what the site did
+	Command string        `json:"command,omitempty"` // as it was sent, names filled in
+	Reply   sandbox.Value `json:"reply"`             // nil, a number, text or an array
+	Error   bool          `json:"error,omitempty"`   // the reply is an error reply
+	Event   string        `json:"event,omitempty"`   // "lapse resource:lock", "wait 20ms", "crash A", "work: …"
+	Name    string        `json:"as,omitempty"`      // what the reply is called in expressions
+	Note    string        `json:"note,omitempty"`
+	Inside  []string      `json:"inside,omitempty"`   // in a schedule: who is inside after it
+	Key     *KeyState     `json:"key,omitempty"`      // in a schedule: the protected key after it
+	Breaks  []string      `json:"breaks,omitempty"`   // in a schedule: the conditions that stopped holding here
+	Race    int           `json:"race,omitempty"`     // entries sent at the same moment share a number > 0
+	Promise string        `json:"promised,omitempty"` // the reply that the author promised, where it differs
+}
+
+// A Change is a key before and after the steps of a path.
+type Change struct {
+	Key    string   `json:"key"`
+	Before KeyState `json:"before"`
+	After  KeyState `json:"after"`
+}
+
+// A KeyState is what a key held at one moment.
+type KeyState struct {
+	Type string `json:"type"` // none, string, hash, list, set, zset
+	Text string `json:"text"` // its value on one line; empty where there is no key
+	TTL  int64  `json:"ttl"`  // ms left; -1 no expiry, -2 no key
+}
+
+// Explored is what running every schedule of a path showed.
+type Explored struct {
+	Schedules       int               `json:"schedules"`
+	States          int               `json:"states"` // distinct states they passed through
+	Violations      map[string]int    `json:"violations"`
+	Counterexamples map[string]string `json:"counterexamples"`
+	Conditions      []string          `json:"conditions"` // in the author's order
+	Complete        bool              `json:"complete"`   // false: cut off, Schedules counts those that were finished
+	Cells           []Cell            `json:"-"`          // the map, in the order of the schedules
+	Clients         []string          `json:"clients"`    // the actors that have a program
+}
+
+// A Cell of the map is one schedule, or, where there are too many, all that
+// share a beginning.
+type Cell struct {
+	Schedule  string // the schedule, or the shared beginning
+	Schedules int    // 1, or how many share the beginning
+	Broken    int    // how many of them break a condition
+	Condition int    // index into Explored.Conditions of the worst; -1 where none breaks
+	Group     int    // cells of one group share their first transitions
+}
+
+// A Replay is one schedule, or a beginning of one, run alone.
+type Replay struct {
+	Schedule string   `json:"schedule"`
+	Complete bool     `json:"complete"` // nothing more can happen but events
+	Broken   []string `json:"broken"`   // conditions that it breaks
+	Inside   []string `json:"inside"`   // who is inside at its end
+	Shortest int      `json:"shortest"` // transitions of the shortest schedule that breaks a condition; 0 where none is known
+	Steps    int      `json:"steps"`    // its own transitions
+}
+
+// MarshalJSON writes nil maps and slices as empty ones, as tools expect.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	c := plain(*r)
+	if c.Values == nil {
+		c.Values = map[string]any{}
+	}
+	if c.State == nil {
+		c.State = map[string]any{}
+	}
+	if c.Trace == nil {
+		c.Trace = []Entry{}
+	}
+	return json.Marshal(c)
+}
