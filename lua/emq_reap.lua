@@ -1,0 +1,13 @@
+-- Return jobs whose lease is over, by the server's clock, to pending: 100 in one call at most.
+-- KEYS[1] emq:{q}:active   KEYS[2] emq:{q}:pending   ARGV[1] prefix of the rows, emq:{q}:job:
+-- How many went back.
+-- attempts stays: it counts claims, so it is the next claim, not the reap, that fences the late one.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)
+for _, id in ipairs(due) do
+  redis.call('ZREM', KEYS[1], id)
+  redis.call('ZADD', KEYS[2], 0, id)
+  redis.call('HSET', ARGV[1] .. id, 'state', 'pending')
+end
+return #due
