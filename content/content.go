@@ -130,7 +130,7 @@ type Part struct {
 	Figure *figures.Figure
 	Number int // of the figure, from 1
 	Script *lua.Script
-	RunsIn []int   // numbers of this page's figures that run the script
+	Code   HTML    // the script's text, coloured, without an element round it
 	Dives  []*Page // cards
 }
 
