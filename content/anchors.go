@@ -46,7 +46,7 @@ func slug(heading string) string {
 func (d *draft) headings(md *markdown) {
 	all := nodes[*ast.Heading](d.doc)
 	for name := range reserved {
-		d.anchors[name] = false // taken, but nothing to link to
+		d.anchors[name] = 0 // taken, but nothing to link to
 	}
 	base := map[*ast.Heading]string{}
 	for _, h := range all {
@@ -69,15 +69,16 @@ func (d *draft) headings(md *markdown) {
 			continue
 		}
 		id := norm.NFC.String(attributeText(given))
-		switch _, taken := d.anchors[id]; {
+		at, taken := d.anchors[id]
+		switch {
 		case !ownID.MatchString(id):
 			d.fault(line, "use letters, digits and hyphens", "the anchor %q has other characters", id)
 		case reserved[id]:
 			d.fault(line, "choose another", "the site itself uses the anchor %q", id)
 		case taken:
-			d.fault(line, "choose another", "another heading or figure of this page has the anchor %q", id)
+			d.fault(line, fmt.Sprintf("choose another: the heading or figure in line %d has it", at), "the anchor %q stands twice in this page", id)
 		default:
-			d.anchors[id] = true
+			d.anchors[id] = line
 			setHeadingID(h, id)
 			continue
 		}
@@ -86,7 +87,7 @@ func (d *draft) headings(md *markdown) {
 	for _, h := range all { // the first of each text, then those equal to it
 		if id := base[h]; id != "" {
 			if _, taken := d.anchors[id]; !taken {
-				d.anchors[id] = true
+				d.anchors[id] = d.headingLine(h)
 				setHeadingID(h, id)
 			}
 		}
@@ -103,7 +104,7 @@ func (d *draft) headings(md *markdown) {
 				free = try
 			}
 		}
-		d.anchors[free] = true
+		d.anchors[free] = d.headingLine(h)
 		setHeadingID(h, free)
 	}
 

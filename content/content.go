@@ -17,7 +17,7 @@ import (
 	"lockstep/lua"
 )
 
-//go:embed *.md
+//go:embed *.md */*.md */*/*.md */*/*/*.md
 var files embed.FS
 
 // FS returns the course as it stood in this folder when the program was built.
@@ -100,7 +100,8 @@ type Page struct {
 
 	Body     []Part
 	Figures  []*figures.Figure // in the order in which they stand
-	Headings []Heading         // for the table of contents
+	Sessions []*figures.Session
+	Headings []Heading // for the table of contents
 	Sources  []Source
 	Related  []Related
 
@@ -120,18 +121,23 @@ type Heading struct {
 	HTML   HTML // the text with its code and emphasis, without links
 }
 
-// A Part is a piece of a page's body. Exactly one of HTML, Figure, Script and
-// Dives is set.
+// A Part is a piece of a page's body. Exactly one of HTML, Figure, Script,
+// Session and Dives is set.
 //
 // Parts are written one after another: a piece of HTML may open an element
 // (a section, a list item) that a later one closes.
 type Part struct {
-	HTML   HTML
-	Figure *figures.Figure
-	Number int // of the figure, from 1
-	Script *lua.Script
-	Code   HTML    // the script's text, coloured, without an element round it
-	Dives  []*Page // cards
+	HTML    HTML
+	Figure  *figures.Figure
+	Number  int // of the figure, from 1
+	Script  *lua.Script
+	RunsIn  []int // numbers of this page's figures that run the script
+	Session *figures.Session
+	Dives   []*Page // cards
+
+	// Code is the text of a script or a session, coloured as code is, for the
+	// inside of a <code>.
+	Code HTML
 }
 
 // A Source is an entry of a page's references.

@@ -3,7 +3,9 @@ package content
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,7 +56,7 @@ func lines(n ast.Node, source []byte) []byte {
 // fences reads the fences of the body. Those that stand for something become
 // the places of parts; the others stay code.
 func (l *loader) fences(d *draft) {
-	d.anchors = map[string]bool{}
+	d.anchors = map[string]int{}
 	first := map[string]int{} // the lines of figures by id
 	for _, n := range nodes[*ast.FencedCodeBlock](d.doc) {
 		f := d.fence(n)
@@ -81,7 +83,7 @@ func (l *loader) fences(d *draft) {
 				d.fault(line, "choose another", "the site itself uses the anchor %q", figure.ID)
 			}
 			first[figure.ID] = line
-			d.anchors[figure.ID] = true
+			d.anchors[figure.ID] = line
 			d.page.Figures = append(d.page.Figures, figure)
 			d.put(n, Part{Figure: figure, Number: len(d.page.Figures)})
 		case scriptFence:
@@ -93,11 +95,68 @@ func (l *loader) fences(d *draft) {
 			d.dives = append(d.dives, len(d.parts))
 			d.put(n, Part{})
 		case sessionFence:
+			session, faults := figures.ParseSession(f.text, d.page.File, f.body, l.scripts)
+			d.page.Faults = append(d.page.Faults, faults...)
+			if session == nil {
+				continue
+			}
+			d.page.Sessions = append(d.page.Sessions, session)
+			d.put(n, Part{Session: session, Code: transcript(session.Text)})
 		default:
 			d.misspelt(f)
 		}
 	}
+	for i, p := range d.parts {
+		if p.Script == nil {
+			continue
+		}
+		for number, figure := range d.page.Figures {
+			if runs(figure, p.Script.Name) {
+				d.parts[i].RunsIn = append(d.parts[i].RunsIn, number+1)
+			}
+		}
+	}
 }
+
+// runs tells whether some path of a figure runs a script.
+func runs(f *figures.Figure, script string) bool {
+	in := func(c figures.Command) bool {
+		words := strings.Fields(c.Source)
+		return len(words) > 1 && strings.EqualFold(words[0], "EVAL") && words[1] == script
+	}
+	var any func(steps []figures.Step) bool
+	any = func(steps []figures.Step) bool {
+		return slices.ContainsFunc(steps, func(s figures.Step) bool { return in(s.Command) || any(s.Race) })
+	}
+	for _, p := range f.Paths {
+		programs := slices.ContainsFunc(p.Programs, func(p figures.Program) bool { return any(p.Steps) })
+		observe := slices.ContainsFunc(p.Observe, func(o figures.Observation) bool { return in(o.Command) })
+		if programs || observe || any(p.Setup) || any(p.Steps) {
+			return true
+		}
+	}
+	return false
+}
+
+// transcript colours a session: chroma's classes for a prompt, an input and an
+// output.
+func transcript(text string) HTML {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line, end := strings.TrimSuffix(line, "\n"), line[len(strings.TrimSuffix(line, "\n")):]
+		if m := prompt.FindStringSubmatch(line); m != nil {
+			fmt.Fprintf(&b, `<span class="gp">%s</span>%s`, html.EscapeString(m[1]), html.EscapeString(m[2]))
+		} else if strings.HasPrefix(line, "#") {
+			fmt.Fprintf(&b, `<span class="c1">%s</span>`, html.EscapeString(line))
+		} else {
+			fmt.Fprintf(&b, `<span class="go">%s</span>`, html.EscapeString(line))
+		}
+		b.WriteString(end)
+	}
+	return HTML(b.String())
+}
+
+var prompt = regexp.MustCompile(`^((?:[A-Z][A-Za-z0-9_]*)?> )(.*)$`)
 
 // put makes a fence the place of a part.
 func (d *draft) put(n ast.Node, p Part) {

@@ -263,8 +263,8 @@ func (t target) anchors() []string {
 		return nil
 	}
 	var anchors []string
-	for name, linkable := range t.draft.anchors {
-		if linkable {
+	for name, line := range t.draft.anchors {
+		if line > 0 {
 			anchors = append(anchors, name)
 		}
 	}

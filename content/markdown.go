@@ -32,7 +32,7 @@ type draft struct {
 	source       []byte // the file, its front matter blanked out: offsets give lines
 	starts       []int  // where each line of source starts
 	doc          ast.Node
-	anchors      map[string]bool
+	anchors      map[string]int // the line of each; 0 for the page's own
 	figureFailed bool // some figure could not be read, so its paths are unknown
 	parts        []Part
 	dives        []int // indexes of parts that show the page's children
