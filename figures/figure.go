@@ -2,6 +2,8 @@
 // paths on the sandbox, and judges what the server answered.
 package figures
 
+import "time"
+
 // A Figure is a drawing whose paths run on a real server.
 type Figure struct {
 	ID       string
@@ -9,8 +11,8 @@ type Figure struct {
 	Idle     string  // what the readout says before anything was pointed at
 	Actors   []Actor // in drawing order
 	Resource string  // the key drawn as the protected thing; may be empty
-	Topology Topology
-	Setup    []Step
+	Topology string  // figures.md, section 4; empty for the one sandbox server
+	Setup    []Step  // runs before each path
 	Paths    []*Path
 	File     string // where it stands, for faults
 	Line     int
@@ -37,7 +39,7 @@ type Path struct {
 	Finally  []Condition // judged at the end of a schedule
 	Observe  []Observation
 	Verdicts []Rule // the path's own, then the figure's
-	Static   Template
+	Static   string // the verdict where nothing can run; may be empty
 	Line     int
 }
 
@@ -62,4 +64,86 @@ func (f *Figure) Label(actor string) string {
 		}
 	}
 	return actor
+}
+
+// A StepKind is what a step does.
+type StepKind int
+
+// The kinds of a step, by their main key.
+const (
+	Send  StepKind = iota // NAME: COMMAND
+	Lapse                 // lapse: KEY
+	Wait                  // wait: 20ms
+	Crash                 // crash: NAME
+	Race                  // race: [steps]
+	Work                  // NAME: work
+)
+
+// A Step is one thing that happens in a path.
+type Step struct {
+	Kind    StepKind
+	Actor   string // who sends, works or crashes
+	Command Command
+	Key     Template      // of a lapse
+	For     time.Duration // of a wait
+	Race    []Step
+	Text    string // of work: what is done, for the reader
+	As      string // what the reply is called
+	Promise *Value // what the author promises that the reply is
+	Note    string // shown in the trace
+	Stop    bool   // in a program: "else: stop"
+	Enter   bool   // in a program: the mark "enter" follows this transition
+	Leave   bool   // in a program: the mark "leave" follows it
+	Line    int
+}
+
+// A Program is what one actor does in a path of which every schedule is run.
+type Program struct {
+	Actor string
+	Steps []Step
+	Enter bool // the mark "enter" stands before the first transition
+	Line  int
+}
+
+// An Event may happen between any two transitions, or not at all.
+type Event struct {
+	Kind  StepKind // Lapse or Crash
+	Key   string   // of a lapse
+	Actor string   // of a crash
+	Name  string   // as it stands in a schedule: "lapse", "lapse:KEY", "crash:NAME"
+	If    *Expr    // nil: any time
+	Times int      // how often at most
+	Line  int
+}
+
+// A Condition is a promise that a path makes.
+type Condition struct {
+	Name string
+	Expr *Expr
+	Line int
+}
+
+// An Observation is a value read after the steps.
+type Observation struct {
+	Name     string
+	Command  Command
+	Received string // in place of a command: the actor whose commands the server counted
+	Line     int
+}
+
+// A Rule is a verdict and when it holds.
+type Rule struct {
+	When   *Expr // nil: always
+	Status Status
+	Text   Template
+	Line   int
+}
+
+// A Value is what an author wrote for a reply: nil, or text that is compared
+// with the reply as it prints, or a list of them.
+type Value struct {
+	Nil    bool
+	Text   string
+	List   []Value
+	IsList bool
 }
