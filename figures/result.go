@@ -62,9 +62,11 @@ type Result struct {
 	Commands int            `json:"commands"`
 	TookUS   int64          `json:"took_us"`
 
-	// Comparable is the verdict in which what may differ from run to run is
-	// masked; two runs of one path that are equal in substance have equal ones.
-	Comparable string `json:"-"`
+	// Pattern is a regular expression that the verdict of every equal run
+	// matches: the verdict, with what an author marked as varying left open.
+	Pattern string `json:"-"`
+
+	broken Faults // promises that an exploration found broken
 }
 
 // A Phase is the part of a run to which an entry of its trace belongs.
@@ -93,6 +95,8 @@ type Entry struct {
 	Breaks  []string      `json:"breaks,omitempty"`   // in a schedule: the conditions that stopped holding here
 	Race    int           `json:"race,omitempty"`     // entries sent at the same moment share a number > 0
 	Promise string        `json:"promised,omitempty"` // the reply that the author promised, where it differs
+
+	line int // of the step, for faults
 }
 
 // A Change is a key before and after the steps of a path.
@@ -117,6 +121,7 @@ type Explored struct {
 	Counterexamples map[string]string `json:"counterexamples"`
 	Conditions      []string          `json:"conditions"` // in the author's order
 	Complete        bool              `json:"complete"`   // false: cut off, Schedules counts those that were finished
+	Total           int               `json:"total"`      // of how many; 0 where it isn't known
 	Cells           []Cell            `json:"-"`          // the map, in the order of the schedules
 	Clients         []string          `json:"clients"`    // the actors that have a program
 }

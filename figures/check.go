@@ -1,0 +1,107 @@
+package figures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"lockstep/sandbox"
+)
+
+// Check runs every path of a figure and gives every way in which it differs
+// from what its author states. The error is the sandbox's: nothing can be said
+// of a figure while it is away.
+func (r *Runner) Check(ctx context.Context, fig *Figure) (Faults, error) {
+	var all Faults
+	for _, path := range fig.Paths {
+		faults, err := r.checkPath(ctx, fig, path)
+		if err != nil {
+			return all, fmt.Errorf("%s:%d: path %q: %w", fig.File, path.Line, path.ID, err)
+		}
+		all = append(all, faults...)
+	}
+	return all, nil
+}
+
+func (r *Runner) checkPath(ctx context.Context, fig *Figure, path *Path) (Faults, error) {
+	result, err := r.Run(ctx, fig, path)
+	var (
+		fault     Fault
+		needs     *NeedsError
+		simulated *SimulatedError
+	)
+	switch {
+	case errors.As(err, &fault):
+		return Faults{fault}, nil
+	case errors.As(err, &needs), errors.As(err, &simulated):
+		return nil, nil // such a path shows its recorded verdict, and says why
+	case err != nil:
+		return nil, err
+	}
+	return compare(fig, path, result), nil
+}
+
+// compare holds a run against what the author states of the path.
+func compare(fig *Figure, path *Path, result *Result) (faults Faults) {
+	add := func(line int, hint, format string, args ...any) {
+		faults = append(faults, Fault{File: fig.File, Line: line, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	if e := result.Explored; e != nil && !e.Complete {
+		add(path.Line, "leave out a client, a step or an event", "path %q is over the budget of an exploration: cut off after %v with %d states", path.ID, maxExplore, e.States)
+		return faults
+	}
+	for _, b := range result.broken {
+		add(b.Line, "", "path %q: %s", path.ID, b.Message)
+	}
+	for _, e := range result.Trace {
+		if e.Promise != "" && e.line > 0 {
+			add(e.line, "", "path %q: the reply to %s is %s, and %s is promised", path.ID, e.Command, Print(e.Reply), e.Promise)
+		}
+	}
+	switch {
+	case result.Status == Unjudged:
+		add(path.Line, "add a verdict whose `when` holds for it", "path %q: %s", path.ID, lowerFirst(result.Verdict))
+	case path.Static != "" && !regexp.MustCompile(result.Pattern).MatchString(path.Static):
+		add(path.Line, "the live text is: "+result.Verdict, "path %q: static differs from what the server now says", path.ID)
+	}
+	return faults
+}
+
+func lowerFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return string(s[0]|0x20) + s[1:]
+}
+
+// CheckSession runs a session in an empty database and gives every reply that
+// differs from the one written under its command.
+func (r *Runner) CheckSession(ctx context.Context, s *Session) (faults Faults, err error) {
+	engine := r.Sandbox.Engine()
+	for _, e := range s.Exchanges {
+		if engine.Simulated() && !r.Sandbox.Faithful(e.Command.sketch()) {
+			return nil, nil
+		}
+	}
+	err = r.Sandbox.Use(ctx, func(db *sandbox.DB) error {
+		ctx, cancel := context.WithTimeout(ctx, r.Limit)
+		defer cancel()
+		for _, e := range s.Exchanges {
+			args, _ := e.Command.fill(nil)
+			replies, err := db.Do(ctx, []sandbox.Command{sandbox.Cmd(args...)})
+			if err != nil {
+				return err
+			}
+			if got := CLI(replies[0]); !sameReply(e.Reply, got) {
+				faults = append(faults, Fault{
+					File: s.File, Line: e.Line,
+					Message: fmt.Sprintf("the reply to %s is written as %q", e.Command.Source, e.Reply),
+					Hint:    fmt.Sprintf("the server says %q", got),
+				})
+			}
+		}
+		return nil
+	})
+	return faults, err
+}

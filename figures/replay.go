@@ -1,0 +1,323 @@
+package figures
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/sandbox"
+)
+
+// maxSchedule is the longest schedule that can be asked for, in bytes.
+const maxSchedule = 2000
+
+// Replay runs one schedule of a path with programs, or a beginning of one, and
+// lists what may happen next. A schedule that can't happen is a ScheduleError.
+func (r *Runner) Replay(ctx context.Context, fig *Figure, path *Path, text string) (*Result, error) {
+	if err := r.able(path); err != nil {
+		return nil, err
+	}
+	if !path.Explores() || len(text) > maxSchedule {
+		return nil, &ScheduleError{Step: 1, Name: text}
+	}
+	var result *Result
+	err := r.Sandbox.Use(ctx, func(db *sandbox.DB) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, r.Limit)
+		defer cancel()
+		result, err = replay(ctx, db, fig, path, newPrograms(path, nil).splitSchedule(text))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Engine = r.Sandbox.Engine()
+	return result, nil
+}
+
+// prepared is a path with programs whose setup has run once.
+type prepared struct {
+	base     map[string]any    // what the setup bound
+	commands []sandbox.Command // as they were sent
+	trace    []Entry
+	looked   []sandbox.Value // what the server then holds: see programs.look
+}
+
+// prepare runs the setup of a path with programs in an empty database. A lapse
+// in it is made, not waited for.
+func prepare(ctx context.Context, db *sandbox.DB, fig *Figure, path *Path, start time.Time) (*prepared, error) {
+	p := &prepared{base: map[string]any{}}
+	if _, err := db.Do(ctx, []sandbox.Command{sandbox.Flush()}); err != nil {
+		return nil, err
+	}
+	for _, s := range path.Setup {
+		e := Entry{Phase: PhaseSetup, Actor: s.Actor, Note: s.Note, Name: s.As}
+		var command sandbox.Command
+		if s.Kind == Lapse {
+			key := s.Key.fill(p.base)
+			command, e.Event = sandbox.Lapse(key), "lapse "+key
+		} else {
+			var args []string
+			args, e.Command = s.Command.fill(p.base)
+			command = sandbox.Cmd(args...)
+		}
+		replies, err := db.Do(ctx, []sandbox.Command{command})
+		if err != nil {
+			return nil, err
+		}
+		reply := replies[0]
+		if s.Kind == Lapse {
+			if reply == int64(-1) {
+				return nil, Fault{File: fig.File, Line: s.Line, Message: "lapse: " + s.Key.Source + " holds no lease", Hint: "it has no expiry; set it with PX"}
+			}
+		} else {
+			e.Reply = reply
+			_, e.Error = reply.(sandbox.Error)
+		}
+		if s.As != "" {
+			p.base[s.As] = reply
+		}
+		e.AtUS = time.Since(start).Microseconds()
+		p.commands = append(p.commands, command)
+		p.trace = append(p.trace, e)
+	}
+	if look := newPrograms(path, p.base).look(); len(look) > 0 {
+		var err error
+		if p.looked, err = db.Do(ctx, look); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// replay runs a schedule step by step, looking at the server after each.
+func replay(ctx context.Context, db *sandbox.DB, fig *Figure, path *Path, names []string) (*Result, error) {
+	start := time.Now()
+	setup, err := prepare(ctx, db, fig, path, start)
+	if err != nil {
+		return nil, err
+	}
+	p := &replayer{
+		programs: newPrograms(path, setup.base), fig: fig, db: db, begun: start,
+		result: &Result{
+			Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{},
+			Trace: setup.trace, Commands: len(setup.commands),
+		},
+	}
+	w := p.start()
+	p.saw(w, setup.looked)
+	if err := p.peek(ctx); err != nil {
+		return nil, err
+	}
+	before := p.key
+	var broken uint32
+	for i, name := range names {
+		moves := p.enabled(w)
+		at := slices.IndexFunc(moves, func(m move) bool { return m.name == name })
+		if at < 0 {
+			return nil, &ScheduleError{Step: i + 1, Name: name, Possible: moveNames(moves)}
+		}
+		if w, err = p.step(ctx, w, moves[at], &broken); err != nil {
+			return nil, err
+		}
+	}
+	p.finish(w, names, broken)
+	if fig.Resource != "" {
+		p.result.Resource = &Change{Key: fig.Resource, Before: before, After: p.key}
+	}
+	return p.result, nil
+}
+
+// A replayer runs one schedule.
+type replayer struct {
+	*programs
+	fig    *Figure
+	db     *sandbox.DB
+	begun  time.Time
+	result *Result
+	key    KeyState // the protected key as it was last seen
+}
+
+// step makes one move and looks at what came of it, in one round trip.
+func (p *replayer) step(ctx context.Context, w *world, m move, broken *uint32) (*world, error) {
+	e := Entry{Phase: PhaseSteps}
+	if m.actor >= 0 {
+		s := p.path.Programs[m.actor].Steps[w.actors[m.actor].next]
+		e.Actor, e.Note, e.Name = m.name, s.Note, s.As
+		if s.Kind == Send {
+			e.Command = p.line(w, m)
+		} else {
+			e.Event = "work"
+			if s.Text != "" {
+				e.Event = "work: " + s.Text
+			}
+		}
+	} else {
+		e.Event = eventText(p.path.Events[m.event])
+		e.Actor = p.path.Events[m.event].Actor
+	}
+	command, _, sends := p.command(w, m)
+	var reply sandbox.Value
+	var replies []sandbox.Value
+	if sends {
+		commands := append([]sandbox.Command{command}, p.look()...)
+		if p.fig.Resource != "" {
+			commands = append(commands, sandbox.Peek(p.fig.Resource))
+		}
+		var err error
+		if replies, err = p.db.Do(ctx, commands); err != nil {
+			return nil, err
+		}
+		reply = replies[0]
+		if p.fig.Resource != "" {
+			p.key = keyState(replies[len(replies)-1])
+		}
+	}
+	next := p.after(w, m, reply)
+	if sends {
+		p.saw(next, replies[1:])
+	}
+	if e.Command != "" {
+		e.Reply = reply
+		_, e.Error = reply.(sandbox.Error)
+		p.result.Commands++
+	}
+	e.AtUS = time.Since(p.begun).Microseconds()
+	e.Inside = p.insiders(next)
+	if p.fig.Resource != "" {
+		key := p.key
+		e.Key = &key
+	}
+	always, _ := p.broken(next)
+	e.Breaks = p.bitNames(always &^ *broken)
+	*broken |= always
+	p.result.Trace = append(p.result.Trace, e)
+	return next, nil
+}
+
+func (p *replayer) peek(ctx context.Context) error {
+	if p.fig.Resource == "" {
+		return nil
+	}
+	replies, err := p.db.Do(ctx, []sandbox.Command{sandbox.Peek(p.fig.Resource)})
+	if err != nil {
+		return err
+	}
+	p.key = keyState(replies[0])
+	return nil
+}
+
+// finish says what the schedule came to.
+func (p *replayer) finish(w *world, names []string, broken uint32) {
+	r := p.result
+	_, finally := p.programs.broken(w)
+	if len(r.Trace) > 0 && finally != 0 {
+		last := &r.Trace[len(r.Trace)-1]
+		last.Breaks = append(last.Breaks, p.bitNames(finally)...)
+	}
+	moves := p.enabled(w)
+	r.Next = moveNames(moves)
+	r.Schedule = &Replay{
+		Schedule: strings.Join(names, "."),
+		Complete: p.over(w),
+		Broken:   p.bitNames(broken | finally),
+		Inside:   p.insiders(w),
+		Steps:    len(names),
+	}
+	for _, o := range p.path.Observe {
+		r.State[o.Name] = w.seen[o.Name]
+	}
+	for i, program := range p.path.Programs {
+		for name, v := range w.actors[i].bound {
+			r.Values[program.Actor+"."+name] = v
+		}
+	}
+	r.TookUS = time.Since(p.begun).Microseconds()
+	p.judge(w, moves)
+}
+
+// judge words what a schedule showed, from the conditions alone.
+func (p *replayer) judge(w *world, moves []move) {
+	r := p.result
+	switch {
+	case len(r.Schedule.Broken) > 0:
+		r.Status = Broken
+		r.Verdict = p.whatBroke()
+	case r.Schedule.Complete:
+		r.Status = Safe
+		r.Verdict = "This schedule breaks nothing."
+		if len(p.names) > 0 {
+			r.Verdict = "This schedule keeps " + and(p.names) + "."
+		}
+	default:
+		r.Verdict = "Nothing is broken so far. Next may be " + or(moveNames(moves)) + "."
+	}
+}
+
+// whatBroke points at the step that broke the first condition, and says what
+// stood there.
+func (p *replayer) whatBroke() string {
+	step := 0
+	for _, e := range p.result.Trace {
+		if e.Phase != PhaseSteps {
+			continue
+		}
+		step++
+		if len(e.Breaks) == 0 {
+			continue
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "Step %d breaks %s: ", step, and(e.Breaks))
+		switch {
+		case e.Command != "":
+			fmt.Fprintf(&b, "%s is answered %s to %s", p.fig.Label(e.Actor), Print(e.Reply), e.Command)
+		default:
+			b.WriteString(e.Event)
+		}
+		if len(e.Inside) > 1 {
+			fmt.Fprintf(&b, ", and now %s are inside together", and(p.labels(e.Inside)))
+		}
+		b.WriteString(".")
+		return b.String()
+	}
+	return "It breaks " + and(p.result.Schedule.Broken) + " before its first step."
+}
+
+func (p *replayer) labels(actors []string) []string {
+	labels := make([]string, len(actors))
+	for i, a := range actors {
+		labels[i] = p.fig.Label(a)
+	}
+	return labels
+}
+
+// and joins words as a sentence does.
+func and(words []string) string { return join(words, " and ") }
+
+func or(words []string) string { return join(words, " or ") }
+
+func join(words []string, last string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + last + words[len(words)-1]
+}
+
+// bitNames are the conditions whose bits are set.
+func (p *programs) bitNames(bits uint32) []string {
+	names := []string{}
+	for i, name := range p.names {
+		if bits&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func eventText(ev Event) string {
+	if ev.Kind == Crash {
+		return "crash " + ev.Actor
+	}
+	return "lapse " + ev.Key
+}
