@@ -1,0 +1,29 @@
+# Every target gets what it needs from Debian where it is missing.
+.PHONY: run test check generate bench shots
+
+run:        ## serve the course on http://localhost:8080
+	@.ci/get valkey || echo "without Valkey: figures run on a simulated server"
+	go run ./cmd/site
+
+test:       ## the whole suite, on a real Valkey and in a real browser
+	@.ci/get valkey chromium
+	LOCKSTEP_REQUIRE=1 go test -race ./...
+
+check:      ## formatting, vet, staticcheck, generated code, and every claim of the course
+	@.ci/get valkey
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+	go tool templ generate -path components >/dev/null 2>&1 && git diff --exit-code --stat -- '*_templ.go'
+	go run ./cmd/site check
+
+generate:   ## Go code from the templates
+	go tool templ generate -path components
+
+bench:      ## speed, as ratios measured in one run
+	@.ci/get valkey nginx
+	go test -run '^$$' -bench . -benchtime 1x .
+
+shots:      ## screenshots of the main states, into shots/
+	@.ci/get valkey chromium
+	LOCKSTEP_SHOTS=shots go test -count=1 -run TestShots .

@@ -1,0 +1,181 @@
+// Site serves the course, or checks it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"lockstep/content"
+	"lockstep/figures"
+	"lockstep/lua"
+	"lockstep/sandbox"
+)
+
+// options are the program's settings; each is a flag and an environment variable.
+type options struct {
+	Content string           `help:"Read the course from this folder; what is saved there shows at the next request." env:"LOCKSTEP_CONTENT" type:"existingdir" placeholder:"DIR"`
+	Valkey  string           `help:"Use a server that somebody else runs and has marked as a sandbox." env:"LOCKSTEP_VALKEY" placeholder:"URL"`
+	Server  string           `help:"The server to start: a path, or 'embedded' for the simulated one." env:"LOCKSTEP_SERVER" placeholder:"PATH"`
+	Version kong.VersionFlag `help:"Print the version."`
+
+	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the course (the default)."`
+	Check    checkCommand    `cmd:"" help:"Run every path of every figure and compare it with what the dives state."`
+	Embedded embeddedCommand `cmd:"" hidden:"" name:"embedded-server" help:"Run the simulated server."`
+}
+
+func main() {
+	var opts options
+	parsed := kong.Parse(&opts,
+		kong.Name("site"),
+		kong.Description("Lockstep: a course on distributed locking in which every claim is run."),
+		kong.Vars{"version": version()},
+		kong.UsageOnError(),
+	)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(&opts); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// version is the commit that the program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return info.Main.Version
+}
+
+// course reads scripts and dives. With -content both of its results may be
+// set: pages with faults, and the faults.
+func (o *options) course() (fs.FS, lua.Scripts, *content.Course, error) {
+	scripts, err := lua.Load(lua.FS())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	fsys := content.FS()
+	if o.Content != "" {
+		fsys = os.DirFS(o.Content)
+	}
+	course, faults := content.Load(fsys, scripts)
+	if len(faults) > 0 {
+		return nil, nil, nil, faults
+	}
+	return fsys, scripts, course, nil
+}
+
+// sandbox starts the server on which figures run, or joins the one named.
+func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*sandbox.Sandbox, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	sources := make(map[string]string, len(scripts))
+	for name, s := range scripts {
+		sources[name] = s.Source
+	}
+	box, err := sandbox.Open(ctx, sandbox.Options{
+		Server:          o.Server,
+		URL:             o.Valkey,
+		EmbeddedCommand: []string{self, "embedded-server"},
+		Scripts:         sources,
+		Log:             log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox: %w", err)
+	}
+	return box, nil
+}
+
+// runner gives a run two seconds of waiting and one for everything else.
+func runner(box *sandbox.Sandbox) *figures.Runner {
+	return &figures.Runner{Sandbox: box, Limit: 3 * time.Second}
+}
+
+type checkCommand struct{}
+
+// Run loads everything and runs every path. All faults are printed, one a line.
+func (checkCommand) Run(ctx context.Context, opts *options) error {
+	_, scripts, course, err := opts.course()
+	if err != nil {
+		return err
+	}
+	box, err := opts.sandbox(ctx, scripts, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	report, err := check(ctx, course, runner(box))
+	if err != nil {
+		return err
+	}
+	if len(report.faults) > 0 {
+		return report.faults
+	}
+	engine := box.Engine()
+	fmt.Printf("%d pages, %d figures, %d paths and %d sessions agree with %s %s (%s)\n",
+		len(course.Pages), report.figures, report.paths, report.sessions, engine.Name, engine.Version, engine.Mode)
+	return nil
+}
+
+type report struct {
+	figures, paths, sessions int
+	faults                   figures.Faults
+}
+
+// check runs all figures and sessions of a course.
+func check(ctx context.Context, course *content.Course, runner *figures.Runner) (report, error) {
+	var r report
+	for _, page := range course.Pages {
+		for _, fig := range page.Figures {
+			r.figures++
+			r.paths += len(fig.Paths)
+			faults, err := runner.Check(ctx, fig)
+			if err != nil {
+				return r, err
+			}
+			r.faults = append(r.faults, faults...)
+		}
+		for _, s := range page.Sessions {
+			r.sessions++
+			faults, err := runner.CheckSession(ctx, s)
+			if err != nil {
+				return r, err
+			}
+			r.faults = append(r.faults, faults...)
+		}
+	}
+	r.faults.Sort()
+	return r, nil
+}
+
+type embeddedCommand struct {
+	Args []string `arg:"" optional:""`
+}
+
+// Run is the child process of a site that found no server.
+func (c embeddedCommand) Run(ctx context.Context) error {
+	if err := sandbox.RunEmbedded(ctx, c.Args...); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("run the simulated server: %w", err)
+	}
+	return nil
+}

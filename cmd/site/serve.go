@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"lockstep/handlers"
+)
+
+type serveCommand struct {
+	Addr    string   `help:"Listen here." env:"LOCKSTEP_ADDR" default:"localhost:8080" placeholder:"HOST:PORT"`
+	Rate    float64  `help:"Runs a second that one visitor may ask for; 0 sets no limit." env:"LOCKSTEP_RATE" default:"20"`
+	Proxy   []string `help:"Believe X-Forwarded-For from these networks." env:"LOCKSTEP_PROXY" placeholder:"CIDR"`
+	Gallery bool     `help:"Serve /gallery: figures in every state." env:"LOCKSTEP_GALLERY"`
+}
+
+// Run serves until the context ends. It refuses to start on a bad dive, naming
+// all that is wrong.
+func (cmd serveCommand) Run(ctx context.Context, opts *options) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	proxies, err := networks(cmd.Proxy)
+	if err != nil {
+		return err
+	}
+	fsys, scripts, course, err := opts.course()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cmd.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	box, err := opts.sandbox(ctx, scripts, log)
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	site, err := handlers.New(fsys, scripts, course, runner(box), log, handlers.Settings{
+		Reload: opts.Content != "", Gallery: cmd.Gallery, Rate: cmd.Rate, Proxies: proxies,
+	})
+	if err != nil {
+		return err
+	}
+	engine := box.Engine()
+	log.Info("serving", "url", "http://"+listener.Addr().String(), "engine", engine.Name+" "+engine.Version, "mode", engine.Mode.String())
+	return serve(ctx, listener, site.Handler(), log)
+}
+
+// serve answers requests until the context ends, then lets those under way
+// finish for a moment.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      20 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		server.Close()
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// networks reads the proxies' networks; a bad one stops the start.
+func networks(texts []string) ([]*net.IPNet, error) {
+	var all []*net.IPNet
+	for _, text := range texts {
+		_, network, err := net.ParseCIDR(text)
+		if err != nil {
+			return nil, fmt.Errorf("-proxy %s: %w", text, err)
+		}
+		all = append(all, network)
+	}
+	return all, nil
+}
