@@ -1,0 +1,340 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	pulseEvery  = 100 * time.Millisecond // between two looks at the server
+	pulseWait   = 500 * time.Millisecond // for an answer
+	pulseMisses = 3                      // unanswered in a row, and the server is hung
+	startWait   = 10 * time.Second       // for a server to be ready
+	slowest     = 2 * time.Second        // between two attempts to start one
+	healthy     = 30 * time.Second       // after which a crash is no longer a repeated one
+)
+
+// A login is a user of the server. Passwords are new at every start.
+type login struct{ user, password string }
+
+// An instance is one life of a server: from when it was ready until it went
+// away.
+type instance struct {
+	network, addr string
+	lender        login         // may do nothing but select a database
+	runner        login         // may send what a figure may
+	admin         *redis.Client // loads scripts, stops endless ones
+	pulse         *redis.Client // one connection that is always open: a busy server takes no new ones
+	facts         *facts
+	scripts       *catalogue
+	flush         []any // the fastest way to empty a database
+	answer        time.Duration
+	replyBytes    int
+
+	gone <-chan struct{} // closed when its process has ended; nil if there is none to see
+	stop func()          // ends it for good and waits
+
+	// On a server of somebody else's, a database is claimed before it is lent
+	// and released after; nil elsewhere.
+	claim   func(ctx context.Context, number int) error
+	release func(ctx context.Context, number int) bool
+	renew   func(ctx context.Context) error // at each pulse
+}
+
+// A keeper keeps a server running and hands out the instance that runs now.
+type keeper struct {
+	start func(context.Context) (*instance, error)
+	log   *slog.Logger
+	done  chan struct{} // closed when run has returned
+
+	mu     sync.Mutex
+	now    *instance
+	why    error         // why there is none
+	known  *facts        // of the last one
+	change chan struct{} // closed at the next change of now
+	beat   chan struct{} // closed at the next good pulse
+}
+
+func newKeeper(start func(context.Context) (*instance, error), log *slog.Logger) *keeper {
+	return &keeper{
+		start: start, log: log, done: make(chan struct{}),
+		why: errors.New("not started yet"), change: make(chan struct{}), beat: make(chan struct{}),
+	}
+}
+
+// open starts the first instance and keeps one running until life ends. That
+// the first one doesn't start is an error; later ones are tried again.
+func (k *keeper) open(ctx, life context.Context) error {
+	first := make(chan error, 1)
+	go k.run(life, first)
+	select {
+	case err := <-first:
+		return err
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// wait returns when the server has been stopped.
+func (k *keeper) wait() { <-k.done }
+
+// run starts instances, one after the other.
+func (k *keeper) run(life context.Context, first chan<- error) {
+	defer close(k.done)
+	// A child is killed when the thread that started it ends, so this goroutine
+	// keeps its thread for good.
+	runtime.LockOSThread()
+	var delay time.Duration
+	for life.Err() == nil {
+		inst, err := k.start(life)
+		if first != nil {
+			if err != nil {
+				first <- err
+				return
+			}
+		}
+		if err != nil {
+			k.publish(nil, err)
+			k.log.Error("the server did not start", "error", err, "again in", delay)
+		} else {
+			k.publish(inst, nil)
+			if first != nil {
+				first <- nil
+				first = nil
+			}
+			begun := time.Now()
+			err = k.watch(life, inst)
+			k.publish(nil, err)
+			inst.stop()
+			if life.Err() != nil {
+				return
+			}
+			if time.Since(begun) > healthy {
+				delay = 0
+			}
+			k.log.Warn("the server went away", "reason", err, "again in", delay)
+		}
+		select {
+		case <-time.After(delay):
+		case <-life.Done():
+		}
+		delay = min(max(2*delay, 25*time.Millisecond), slowest)
+	}
+}
+
+// publish says which instance runs now, or why none does.
+func (k *keeper) publish(inst *instance, why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now, k.why = inst, why
+	if inst != nil {
+		k.known = inst.facts
+	}
+	close(k.change)
+	k.change = make(chan struct{})
+}
+
+// facts are those of the server that ran last.
+func (k *keeper) facts() *facts {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known
+}
+
+// current gives the instance that runs now, or why there is none.
+func (k *keeper) current() (*instance, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now, k.why
+}
+
+// await is current for those who can wait a little.
+func (k *keeper) await(ctx context.Context, until time.Time) (*instance, error) {
+	for {
+		k.mu.Lock()
+		inst, why, change := k.now, k.why, k.change
+		k.mu.Unlock()
+		if inst != nil {
+			return inst, nil
+		}
+		if !waitFor(ctx, change, until) {
+			if ctx.Err() != nil {
+				return nil, ended(ctx)
+			}
+			return nil, fmt.Errorf("%w: %w", ErrDown, why)
+		}
+	}
+}
+
+// replaced waits until another instance than this one runs.
+func (k *keeper) replaced(ctx context.Context, inst *instance, until time.Time) bool {
+	k.mu.Lock()
+	now, change := k.now, k.change
+	k.mu.Unlock()
+	return now != inst || waitFor(ctx, change, until)
+}
+
+// calm waits until the server answers again.
+func (k *keeper) calm(ctx context.Context, most time.Duration) bool {
+	k.mu.Lock()
+	beat := k.beat
+	k.mu.Unlock()
+	return waitFor(ctx, beat, time.Now().Add(most))
+}
+
+// waitFor waits for an event.
+func waitFor(ctx context.Context, event <-chan struct{}, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-event:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// watch looks after an instance until it is no good any more, and says why.
+func (k *keeper) watch(life context.Context, inst *instance) error {
+	ticks := time.NewTicker(pulseEvery)
+	defer ticks.Stop()
+	misses := 0
+	for {
+		select {
+		case <-life.Done():
+			return errors.New("closed")
+		case <-inst.gone:
+			return errors.New("its process ended")
+		case <-ticks.C:
+		}
+		err := inst.feel(life)
+		switch {
+		case err == nil:
+			misses = 0
+			k.mu.Lock()
+			close(k.beat)
+			k.beat = make(chan struct{})
+			k.mu.Unlock()
+		case redis.HasErrorPrefix(err, "BUSY"):
+			if err := k.unblock(life, inst); err != nil {
+				return err
+			}
+		case errors.Is(err, errLost):
+			return err
+		default:
+			if misses++; misses == pulseMisses {
+				return fmt.Errorf("it does not answer: %w", err)
+			}
+		}
+	}
+}
+
+// errLost says that the server is there, but no longer ours.
+var errLost = errors.New("the server is no longer this sandbox's")
+
+// feel asks the server whether it is well.
+func (inst *instance) feel(life context.Context) error {
+	ctx, cancel := context.WithTimeout(life, pulseWait)
+	defer cancel()
+	if err := inst.pulse.Ping(ctx).Err(); err != nil {
+		return err
+	}
+	if inst.renew != nil {
+		return inst.renew(ctx)
+	}
+	return nil
+}
+
+// unblock stops a script that runs too long. A script that has written can't be
+// stopped by itself, and some loops never see the request: then the server is
+// given up.
+func (k *keeper) unblock(life context.Context, inst *instance) error {
+	k.log.Warn("a script runs too long; stopping it")
+	for range 5 {
+		ctx, cancel := context.WithTimeout(life, pulseWait)
+		err := inst.pulse.ScriptKill(ctx).Err()
+		if err == nil || redis.HasErrorPrefix(err, "NOTBUSY") {
+			err = inst.pulse.Ping(ctx).Err()
+		}
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case life.Err() != nil:
+			return life.Err()
+		case redis.HasErrorPrefix(err, "UNKILLABLE"), !redis.HasErrorPrefix(err, "BUSY"):
+			return fmt.Errorf("a script that ran too long could not be stopped: %w", err)
+		}
+	}
+	return errors.New("a script that ran too long would not stop")
+}
+
+// prepare makes a server that answers ready for runs: it learns what it is,
+// makes the users, and loads the scripts.
+func (inst *instance) prepare(ctx context.Context, mode Mode) error {
+	info, err := inst.admin.Info(ctx, "server").Result()
+	if err != nil {
+		return fmt.Errorf("ask the server what it is: %w", err)
+	}
+	engine := Engine{Name: "redis", Version: infoField(info, "redis_version"), Mode: mode}
+	if v := infoField(info, "valkey_version"); v != "" {
+		engine.Name, engine.Version = "valkey", v
+	}
+	inst.facts = &facts{engine: engine, commands: map[string]bool{}}
+	if engine.Name == "redis" && older(engine.Version, "7.0") {
+		return fmt.Errorf("redis %s is too old: the sandbox needs Valkey, or Redis 7.0 or newer", engine.Version)
+	}
+	list, err := inst.admin.Do(ctx, "COMMAND", "LIST").StringSlice()
+	if err != nil {
+		return fmt.Errorf("ask for the server's commands: %w", err)
+	}
+	for _, name := range list {
+		inst.facts.commands[strings.ToUpper(name)] = true
+	}
+	client, err := inst.admin.Do(ctx, "CLIENT", "INFO").Text()
+	if err != nil {
+		return fmt.Errorf("ask for the connection: %w", err)
+	}
+	_, counted := countOf(client)
+	inst.facts.counts = counted == nil
+	if err := inst.makeUsers(ctx); err != nil {
+		return err
+	}
+	return inst.load(ctx, *inst.scripts)
+}
+
+// makeUsers gives the lender and the runner what they may do, and nothing else.
+func (inst *instance) makeUsers(ctx context.Context) error {
+	lender := []any{"ACL", "SETUSER", inst.lender.user, "reset", "on", ">" + inst.lender.password, "resetchannels", "-@all", "+select"}
+	runner := []any{"ACL", "SETUSER", inst.runner.user, "reset", "on", ">" + inst.runner.password, "~*", "resetchannels", "-@all"}
+	for _, command := range aclCommands() {
+		if inst.facts.commands[strings.ToUpper(command)] {
+			runner = append(runner, "+"+command)
+		}
+	}
+	for _, user := range [][]any{lender, runner} {
+		if err := inst.admin.Do(ctx, user...).Err(); err != nil {
+			return fmt.Errorf("set up the sandbox's users (ACL SETUSER): %w", err)
+		}
+	}
+	return nil
+}
+
+// infoField reads one line of INFO.
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

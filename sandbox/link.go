@@ -1,0 +1,376 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	batch       = 1000     // commands of one pipeline; longer ones gain nothing
+	studyBytes  = 64 << 20 // most bytes one Do of an exploration may be answered
+	longestHold = 30 * time.Second
+)
+
+// A link is one connection to the server, in one database, as the user that runs
+// are. It is never shared between runs unless it is as good as new.
+type link struct {
+	inst   *instance
+	number int // the database
+	client *redis.Client
+	conn   *redis.Conn
+	wire   *wire
+	study  bool
+
+	mu      sync.Mutex // held while commands are under way
+	greeted bool       // in its database, as its user
+	spoilt  bool       // not to be used by another run
+	unread  bool       // the server may still be at work on what was sent
+	closed  bool
+	drained chan struct{} // closed once the server is done with it; nil before
+
+	tally *tally // for a connection whose commands are counted
+}
+
+// options are those of every client of the sandbox: no retries (a script that
+// was cut off would run again), RESP2, and nothing on the wire that nobody asked
+// for. Deadlines are the wire's.
+func options(network, addr string, as login) *redis.Options {
+	return &redis.Options{
+		Network: network, Addr: addr,
+		Username: as.user, Password: as.password,
+		Protocol:                 2,
+		MaxRetries:               -1,
+		ContextTimeoutEnabled:    true,
+		DialTimeout:              time.Second,
+		DialerRetries:            1,
+		ReadTimeout:              2 * time.Second,
+		WriteTimeout:             2 * time.Second,
+		PoolSize:                 1,
+		PipelinePoolSize:         -1,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// dial connects to the server. The connection is in its database and has its
+// user only once greet has run, which do sees to.
+func (inst *instance) dial(ctx context.Context, number int, study bool) (*link, error) {
+	raw, err := inst.connect(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	l := &link{inst: inst, number: number, study: study, wire: &wire{Conn: raw}}
+	opt := options(inst.network, inst.addr, inst.lender)
+	opt.ReadTimeout, opt.WriteTimeout = -2, -2 // the wire has deadlines of its own
+	opt.ReadBufferSize, opt.WriteBufferSize = 8<<10, 8<<10
+	if study {
+		opt.ReadBufferSize, opt.WriteBufferSize = 64<<10, 64<<10
+	}
+	opt.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if raw == nil {
+			return nil, io.ErrClosedPipe // a link is one connection
+		}
+		raw = nil
+		return l.wire, nil
+	}
+	l.client = redis.NewClient(opt)
+	l.conn = l.client.Conn()
+	if inst.claim != nil { // a wrong database could be somebody else's
+		if err := l.greet(ctx); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// connect opens a socket. A server that was just started, or is under load, may
+// have no room in its queue for a moment.
+func (inst *instance) connect(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	deadline := time.Now().Add(time.Second)
+	for {
+		conn, err := d.DialContext(ctx, inst.network, inst.addr)
+		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(deadline) {
+			return conn, err
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// greeting selects the database as the one user that may, and then becomes the
+// user that may not. Should one fail, the commands behind it fail as well.
+func (l *link) greeting() []redis.Cmder {
+	ctx := context.Background()
+	return []redis.Cmder{
+		redis.NewCmd(ctx, "SELECT", l.number),
+		redis.NewCmd(ctx, "AUTH", l.inst.runner.user, l.inst.runner.password),
+	}
+}
+
+// greet puts the connection into its database and gives it its user, in a round
+// trip of its own.
+func (l *link) greet(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.exec(ctx, nil, false, l.inst.answer)
+	return err
+}
+
+// do sends commands in one round trip, or one for every thousand.
+func (l *link) do(ctx context.Context, commands []Command, flushing bool) ([]Value, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, ended(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, fmt.Errorf("%w: the connection is closed", ErrDown)
+	}
+	patience := l.inst.answer
+	for i := range commands {
+		if commands[i].stateful {
+			l.spoilt = true
+		}
+		if commands[i].blocking {
+			patience = longestHold
+		}
+	}
+	if l.tally != nil {
+		return l.tally.exec(ctx, l, commands, patience)
+	}
+	if len(commands) <= batch {
+		return l.exec(ctx, commands, flushing, patience)
+	}
+	values := make([]Value, 0, len(commands))
+	for len(commands) > 0 {
+		n := min(batch, len(commands))
+		some, err := l.exec(ctx, commands[:n], flushing, patience)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, some...)
+		commands, flushing = commands[n:], false
+	}
+	return values, nil
+}
+
+// exec sends one pipeline: the greeting if the connection is new, a flush if the
+// database is not clean yet, and the commands.
+func (l *link) exec(ctx context.Context, commands []Command, flushing bool, patience time.Duration) ([]Value, error) {
+	background := context.Background()
+	sent := make([]redis.Cmder, 0, len(commands)+4)
+	if !l.greeted {
+		sent = append(sent, l.greeting()...)
+	}
+	if flushing {
+		sent = append(sent, redis.NewCmd(background, l.inst.flush...))
+	}
+	ours := len(sent)
+	for i := range commands {
+		words, ok := commands[i].send(l.inst.scripts, l.inst.flush)
+		if !ok {
+			return nil, fmt.Errorf("no such script: %v", commands[i].words)
+		}
+		sent = append(sent, redis.NewCmd(background, words...))
+	}
+	most := int64(l.inst.replyBytes)
+	if l.study {
+		most = studyBytes
+	}
+	if err := l.roundTrip(ctx, sent, most, patience); err != nil {
+		return nil, err
+	}
+	for _, cmd := range sent[:ours] {
+		if err := cmd.Err(); err != nil {
+			l.spoilt = true
+			return nil, l.unfit(err)
+		}
+	}
+	l.greeted = true
+	return l.values(sent[ours:])
+}
+
+// roundTrip writes the pipeline and reads its replies. After an error the
+// connection is spoilt, and the server may still be at work.
+func (l *link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, patience time.Duration) error {
+	l.wire.begin(time.Now().Add(patience), most)
+	l.unread = true
+	stop := context.AfterFunc(ctx, l.wire.cut)
+	pipe := l.conn.Pipeline()
+	_ = pipe.BatchProcess(ctx, sent...)
+	// go-redis knows deadlines, but not that a context is called off; the wire
+	// knows both.
+	_, err := pipe.Exec(context.Background())
+	cutOff := !stop()
+	if cutOff {
+		l.spoilt = true
+	}
+	var reply redis.Error
+	if err == nil || errors.As(err, &reply) {
+		l.unread = false
+		if err == nil || slices.ContainsFunc(sent, func(c redis.Cmder) bool { return c.Err() != nil }) {
+			return nil
+		}
+		l.spoilt = true
+		return l.unfit(err) // go-redis could not log in, and sent nothing
+	}
+	l.spoilt = true
+	switch {
+	case errors.Is(err, errTooLong):
+		return fmt.Errorf("%w: the reply is longer than %d bytes", ErrTooMuch, most)
+	case cutOff && ctx.Err() != nil:
+		return ended(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: nothing within %v", ErrLate, patience)
+	}
+	return fmt.Errorf("%w: %w", ErrDown, err)
+}
+
+// values gives the replies to commands, or says why they are none of a run's.
+func (l *link) values(replies []redis.Cmder) ([]Value, error) {
+	values := make([]Value, len(replies))
+	for i, reply := range replies {
+		v, err := reply.(*redis.Cmd).Result()
+		switch {
+		case err == nil:
+			v, err = l.plain(v)
+		case errors.Is(err, redis.Nil):
+			v, err = nil, nil
+		default:
+			v, err = l.refusal(err)
+		}
+		if err != nil {
+			l.spoilt = true
+			return nil, err
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// plain gives a reply as a Value: the error replies within an array need it.
+func (l *link) plain(v any) (Value, error) {
+	items, ok := v.([]any)
+	if !ok {
+		return v, nil
+	}
+	for i, item := range items {
+		var err error
+		switch item := item.(type) {
+		case []any:
+			_, err = l.plain(item)
+		case error:
+			items[i], err = l.refusal(item)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// refusal gives an error reply as a Value, unless it speaks of the server's own
+// condition and not of the command.
+func (l *link) refusal(reply error) (Value, error) {
+	text := reply.Error()
+	code, _, _ := strings.Cut(text, " ")
+	switch code {
+	case "NOSCRIPT":
+		return nil, errNoScript
+	case "BUSY":
+		return nil, errHeld
+	case "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "OOM", "NOAUTH", "WRONGPASS", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "NOREPLICAS":
+		// Such a reply within an array would also have put go-redis out of step
+		// with the server.
+		return nil, fmt.Errorf("%w: %s", ErrDown, text)
+	}
+	if strings.Contains(text, "Script killed by user") {
+		return nil, fmt.Errorf("%w: a script ran too long and was stopped", ErrLate)
+	}
+	return Error(text), nil
+}
+
+// unfit is why the commands ahead of a run's own failed.
+func (l *link) unfit(reply error) error {
+	_, err := l.refusal(reply)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDown, reply)
+}
+
+// close closes a connection that is idle, or whose server is gone.
+func (l *link) close() {
+	l.closed = true
+	l.shut()
+}
+
+func (l *link) shut() {
+	_ = l.conn.Close()
+	_ = l.client.Close()
+	_ = l.wire.Conn.Close()
+}
+
+// retire closes the connection, cutting short what is under way. If the server
+// may still be at work on what was sent, it gives a channel that closes when
+// the server is done.
+func (l *link) retire(life context.Context) <-chan struct{} {
+	l.wire.cut()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.drained == nil && !l.unread {
+		l.close()
+		return nil
+	}
+	return l.drain(life)
+}
+
+// hangUp is retire for a connection that also holds something when it is idle:
+// the channel it gives closes when the server has noticed.
+func (l *link) hangUp(life context.Context) <-chan struct{} {
+	l.wire.cut()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed && l.drained == nil {
+		return nil
+	}
+	return l.drain(life)
+}
+
+// drain says goodbye and reads on until the server has hung up. By then it has
+// carried out, or dropped, all that it was sent: closing the socket at once
+// would leave that open. The connection of a server that died ends by itself.
+func (l *link) drain(life context.Context) <-chan struct{} {
+	if l.drained != nil {
+		return l.drained
+	}
+	l.closed = true
+	l.drained = make(chan struct{})
+	go func() {
+		defer close(l.drained)
+		defer l.shut()
+		defer context.AfterFunc(life, func() { _ = l.wire.Conn.Close() })()
+		l.wire.drain()
+	}()
+	return l.drained
+}

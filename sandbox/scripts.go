@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The sandbox's own scripts. They run as the run's user, in its database.
+var (
+	//go:embed peek.lua
+	peekSource string
+	//go:embed lapse.lua
+	lapseSource string
+	//go:embed state.lua
+	stateSource string
+)
+
+// A catalogue holds what the server is to know: the course's scripts by name,
+// and the sandbox's own.
+type catalogue struct {
+	sources map[string]string // by SHA1
+	named   map[string]any    // the SHA1 by name, as go-redis takes it
+	own     [scriptKinds]any  // the SHA1 by kind of command
+}
+
+func newCatalogue(scripts map[string]string) catalogue {
+	c := catalogue{sources: map[string]string{}, named: map[string]any{}}
+	for name, source := range scripts {
+		c.named[name] = c.add(source)
+	}
+	c.own[peek] = c.add(peekSource)
+	c.own[lapse] = c.add(lapseSource)
+	c.own[state] = c.add(stateSource)
+	return c
+}
+
+func (c catalogue) add(source string) string {
+	sum := sha1.Sum([]byte(source))
+	sha := hex.EncodeToString(sum[:])
+	c.sources[sha] = source
+	return sha
+}
+
+// load hands every script to the server. The admin user does it: the users
+// that run them cannot.
+func (inst *instance) load(ctx context.Context, c catalogue) error {
+	names := map[string]string{}
+	for name, sha := range c.named {
+		names[sha.(string)] = name
+	}
+	for _, sha := range slices.Sorted(maps.Keys(c.sources)) {
+		got, err := inst.admin.ScriptLoad(ctx, c.sources[sha]).Result()
+		if err != nil {
+			return fmt.Errorf("script %s: %w", names[sha], err)
+		}
+		if got != sha {
+			return fmt.Errorf("script %s: the server says its SHA1 is %s, not %s", names[sha], got, sha)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// dirPrefix begins the names of the private directories, so that those of dead
+// processes can be found and swept.
+const dirPrefix = "lockstep-"
+
+// starter says how this sandbox comes by its server.
+func (s *Sandbox) starter() (func(context.Context) (*instance, error), error) {
+	if s.opt.URL != "" {
+		return s.external()
+	}
+	if s.opt.Server == "embedded" {
+		return s.child(Embedded, s.opt.EmbeddedCommand)
+	}
+	if s.opt.Server != "" {
+		path, err := exec.LookPath(s.opt.Server)
+		if err != nil {
+			return nil, fmt.Errorf("the server to start: %w", err)
+		}
+		return s.child(Managed, []string{path})
+	}
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return s.child(Managed, []string{path})
+		}
+	}
+	if len(s.opt.EmbeddedCommand) == 0 {
+		return nil, errors.New("there is no valkey-server, nor redis-server 7 or newer, on the PATH")
+	}
+	return s.child(Embedded, s.opt.EmbeddedCommand)
+}
+
+// child starts a server as a process of ours, on a unix socket in a private
+// directory.
+func (s *Sandbox) child(mode Mode, argv []string) (func(context.Context) (*instance, error), error) {
+	if len(argv) == 0 {
+		return nil, errors.New("the simulated server needs a command to start it")
+	}
+	dir, err := openPrivateDir()
+	if err != nil {
+		return nil, err
+	}
+	s.cleanUp = dir.remove
+	count := 0
+	return func(ctx context.Context) (*instance, error) {
+		count++
+		return s.startChild(ctx, mode, argv, dir.path, filepath.Join(dir.path, fmt.Sprint("s", count)))
+	}, nil
+}
+
+// startChild starts one process and waits until it is ready. It runs on a thread
+// that lives as long as the sandbox; see keeper.run.
+func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir, socket string) (*instance, error) {
+	admin := login{"admin", rand.Text()}
+	inst := &instance{
+		network: "unix", addr: socket,
+		lender: login{"lender", rand.Text()}, runner: login{"runner", rand.Text()},
+		scripts: &s.scripts, answer: s.opt.Answer, replyBytes: s.opt.ReplyBytes,
+		flush: []any{"FLUSHDB", "SYNC"}, // a fourth of what the default costs, which frees in another thread
+	}
+	count := 1 + s.opt.Slots + s.opt.Explorations*lanes
+	config := serverConfig(socket, dir, admin, count)
+	args := append(append([]string{}, argv[1:]...), "-")
+	if mode == Embedded {
+		config = embeddedConfig(socket, admin, inst.lender, inst.runner)
+		args = argv[1:]
+		inst.flush = []any{"FLUSHDB"}
+	}
+	cmd := exec.Command(argv[0], args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"LC_ALL=C"} // the site's environment is none of its business
+	cmd.Stdin = strings.NewReader(config)
+	output := &tail{most: 4 << 10}
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = dieWithParent()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	if mode == Managed { // a Go process needs address space that it never uses
+		bound(cmd.Process.Pid)
+	}
+	gone := make(chan struct{})
+	go func() { // the one that waits for it
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	inst.gone = gone
+	opt := options("unix", socket, admin)
+	inst.admin = redis.NewClient(opt)
+	inst.pulse = redis.NewClient(opt)
+	inst.stop = func() {
+		_ = cmd.Process.Kill()
+		<-gone
+		_ = inst.admin.Close()
+		_ = inst.pulse.Close()
+		_ = os.Remove(socket)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	err := inst.ready(ctx)
+	if err == nil {
+		if mode == Embedded {
+			err = inst.prepareEmbedded(ctx)
+		} else {
+			err = inst.prepare(ctx, mode)
+		}
+	}
+	if err != nil {
+		inst.stop()
+		if said := output.String(); said != "" {
+			err = fmt.Errorf("%w; it said: %s", err, said)
+		}
+		return nil, fmt.Errorf("%s: %w", argv[0], err)
+	}
+	inst.facts.databases = numbers(1, count)
+	return inst, nil
+}
+
+// serverConfig is what the child reads from its standard input: passwords don't
+// belong on a command line, which everybody can read. Nothing is kept on disk,
+// memory is bounded, and there is no way in but the socket and the three users.
+func serverConfig(socket, dir string, admin login, databases int) string {
+	sum := sha256.Sum256([]byte(admin.password))
+	return strings.Join([]string{
+		"port 0",
+		"unixsocket " + socket,
+		"unixsocketperm 700",
+		"dir " + dir,
+		"daemonize no",
+		`save ""`,
+		"appendonly no",
+		fmt.Sprint("databases ", databases),
+		"io-threads 1",
+		"maxclients 4000",
+		"maxmemory 64mb",
+		"maxmemory-policy noeviction",
+		"busy-reply-threshold 100",
+		"proto-max-bulk-len 1mb",
+		"client-query-buffer-limit 4mb",
+		"client-output-buffer-limit normal 64mb 16mb 5",
+		"crash-log-enabled no",
+		"crash-memcheck-enabled no",
+		"enable-debug-command no",
+		"enable-module-command no",
+		"loglevel warning",
+		`logfile ""`,
+		"latency-tracking no",
+		"user admin reset on #" + hex.EncodeToString(sum[:]) + " ~* &* +@all",
+		"user default off",
+		"",
+	}, "\n")
+}
+
+// ready waits until the server takes connections.
+func (inst *instance) ready(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, inst.network, inst.addr)
+		if err == nil {
+			_ = conn.Close()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-inst.gone:
+			return errors.New("it ended at once")
+		case <-ctx.Done():
+			return fmt.Errorf("it took no connection in %v: %w", startWait, err)
+		}
+	}
+}
+
+// A tail keeps the last of what a process says.
+type tail struct {
+	mu   sync.Mutex
+	most int
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - t.most; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.text))
+}
+
+// A privateDir holds the sockets of one process's servers. A lock on a file in
+// it, which ends with the process however it dies, tells it from a stale one.
+type privateDir struct {
+	path string
+	lock *os.File
+}
+
+// openPrivateDir makes a directory and sweeps those that dead processes left.
+func openPrivateDir() (*privateDir, error) {
+	sweep()
+	// It gets its final name only once it is locked: another process that sweeps
+	// must not see it without.
+	path, err := os.MkdirTemp("", "."+dirPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("a directory for the server: %w", err)
+	}
+	fail := func(err error) (*privateDir, error) {
+		_ = os.RemoveAll(path)
+		return nil, fmt.Errorf("a directory for the server: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return fail(err)
+	}
+	final := filepath.Join(filepath.Dir(path), strings.TrimPrefix(filepath.Base(path), "."))
+	if err := os.Rename(path, final); err != nil {
+		_ = lock.Close()
+		return fail(err)
+	}
+	// Unix sockets have short names; fail here rather than in the server.
+	if len(final)+len("/s99999") > 100 {
+		_ = lock.Close()
+		path = final
+		return fail(fmt.Errorf("the name %s is too long for a socket; set TMPDIR to a shorter one", final))
+	}
+	return &privateDir{path: final, lock: lock}, nil
+}
+
+func (d *privateDir) remove() {
+	_ = os.RemoveAll(d.path)
+	_ = d.lock.Close()
+}
+
+// sweep removes the directories whose process is dead. Those of other users
+// can't be locked, and stay.
+func sweep() {
+	stale, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	for _, path := range stale {
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+			continue
+		}
+		lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(path)
+		}
+		_ = lock.Close()
+	}
+}

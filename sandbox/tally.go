@@ -1,0 +1,125 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A tally tells how many commands the server received down a connection. The
+// server's own count also has what scripts call inside, so the tally reads it
+// before and after each script, and takes off what was not received, nor asked
+// by an actor.
+type tally struct {
+	other     int64 // of the server's count, what no actor sent
+	multi     bool  // between MULTI and EXEC, where the count can't be read
+	uncounted bool  // a script ran there
+}
+
+// clientInfo asks for the server's view of the connection.
+var clientInfo = Cmd("CLIENT", "INFO")
+
+// newTally begins to count on a fresh connection; there is no tally where the
+// server doesn't count.
+func newTally(ctx context.Context, l *link) (*tally, error) {
+	if !l.inst.facts.counts {
+		return nil, nil
+	}
+	values, err := l.do(ctx, []Command{clientInfo}, false)
+	if err != nil {
+		return nil, err
+	}
+	n, err := countOf(values[0])
+	return &tally{other: n + 1}, err // and this question
+}
+
+// exec sends commands down the link, which is locked, with the questions that
+// counting needs.
+func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience time.Duration) ([]Value, error) {
+	sent := make([]Command, 0, len(commands)+8)
+	at := make([]int, len(commands)) // where each of the actor's commands stands
+	around := make([]bool, len(commands))
+	for i := range commands {
+		c := &commands[i]
+		if c.kind == plain && len(c.words) > 0 {
+			switch strings.ToUpper(c.words[0].(string)) {
+			case "MULTI":
+				t.multi = true
+			case "EXEC", "DISCARD":
+				t.multi = false
+			}
+		}
+		around[i] = c.kind != plain && c.kind != flush && !t.multi
+		if c.kind != plain && t.multi {
+			t.uncounted = true
+		}
+		if around[i] {
+			sent = append(sent, clientInfo)
+		}
+		at[i] = len(sent)
+		sent = append(sent, *c)
+		if around[i] {
+			sent = append(sent, clientInfo)
+		}
+	}
+	replies, err := l.exec(ctx, sent, false, patience)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]Value, len(commands))
+	for i, j := range at {
+		values[i] = replies[j]
+		if !around[i] {
+			continue
+		}
+		before, err := countOf(replies[j-1])
+		if err != nil {
+			return nil, err
+		}
+		after, err := countOf(replies[j+1])
+		if err != nil {
+			return nil, err
+		}
+		// Between the two stand the first question and the script with its
+		// calls; then comes the second question.
+		t.other += after - before
+		if commands[i].kind != script {
+			t.other++ // the sandbox's own
+		}
+	}
+	return values, nil
+}
+
+// received gives the server's count of what actors sent.
+func (t *tally) received(ctx context.Context, l *link) (int64, error) {
+	values, err := l.do(ctx, []Command{clientInfo}, false)
+	if err != nil {
+		return 0, err
+	}
+	n, err := countOf(values[0])
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.uncounted {
+		return 0, fmt.Errorf("%w: a script ran within a transaction", ErrUncounted)
+	}
+	n -= t.other
+	t.other++ // this question
+	return n, nil
+}
+
+// countOf reads the number of commands from what CLIENT INFO answered. The
+// question itself isn't in it yet.
+func countOf(v Value) (int64, error) {
+	text, _ := v.(string)
+	for _, field := range strings.Fields(text) {
+		if count, ok := strings.CutPrefix(field, "tot-cmds="); ok {
+			return strconv.ParseInt(count, 10, 64)
+		}
+	}
+	return 0, ErrUncounted
+}
