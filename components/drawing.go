@@ -1,0 +1,283 @@
+package components
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep/figures"
+	"lockstep/sandbox"
+)
+
+// runURL is the address that shows a path's verdict in its page.
+func runURL(f *figures.Figure, p *figures.Path) string {
+	return "?run=" + f.ID + "." + p.ID + "#" + f.ID
+}
+
+// scheduleURL is the address that shows one schedule of a path.
+func scheduleURL(f *figures.Figure, p *figures.Path, schedule string) string {
+	return "?run=" + f.ID + "." + p.ID + "&schedule=" + schedule + "#" + f.ID
+}
+
+// saidID is the id of a path's recorded verdict, which describes its link. The
+// dots keep it apart from the anchors of authors.
+func saidID(f *figures.Figure, p *figures.Path) string { return f.ID + "." + p.ID + ".said" }
+
+// wireBox is the drawing area of n wires, each a hundred units high. It is
+// stretched over the rows, whatever their height.
+func wireBox(n int) string { return "0 0 100 " + strconv.Itoa(100*n) }
+
+// wire is the i-th of n lines: straight from the middle of its row, so that a
+// label can sit on it, then bent to where all of them meet the key.
+func wire(i, n int) string {
+	from, to := 100*i+50, 50*n
+	return fmt.Sprintf("M0 %dH62C84 %d 78 %d 100 %d", from, from, to, to)
+}
+
+// kind is what a figure's caption says of it.
+func kind(f *figures.Figure) string {
+	if slices.ContainsFunc(f.Paths, (*figures.Path).Explores) {
+		return "every schedule"
+	}
+	return "live"
+}
+
+// explores tells whether any path of a figure runs every schedule.
+func explores(f *figures.Figure) bool { return slices.ContainsFunc(f.Paths, (*figures.Path).Explores) }
+
+// actorOf is the label of the actor that a path lights up; empty where the
+// path's own label says it already.
+func actorOf(f *figures.Figure, p *figures.Path) string {
+	label := f.Label(p.Actor)
+	if strings.EqualFold(label, p.Label) {
+		return ""
+	}
+	return label
+}
+
+// observed are the names that a figure's paths read, in the order in which they
+// first stand.
+func observed(f *figures.Figure) []string {
+	var names []string
+	for _, p := range f.Paths {
+		for _, o := range p.Observe {
+			if !slices.Contains(names, o.Name) {
+				names = append(names, o.Name)
+			}
+		}
+	}
+	return names
+}
+
+var expression = regexp.MustCompile(`\{\{.*?\}\}`)
+
+// recorded is the status of a path's recorded verdict: that of the rule whose
+// text it is. Where the texts leave a doubt it is Unjudged.
+func recorded(p *figures.Path) figures.Status {
+	status := figures.Unjudged
+	for _, rule := range p.Verdicts {
+		var pattern strings.Builder
+		pattern.WriteString("^(?s:")
+		for i, text := range expression.Split(rule.Text.Source, -1) {
+			if i > 0 {
+				pattern.WriteString(".+")
+			}
+			pattern.WriteString(regexp.QuoteMeta(text))
+		}
+		pattern.WriteString(")$")
+		re, err := regexp.Compile(pattern.String())
+		if err != nil || !re.MatchString(p.Static) {
+			continue
+		}
+		if status != figures.Unjudged && status != rule.Status {
+			return figures.Unjudged
+		}
+		status = rule.Status
+	}
+	return status
+}
+
+// decisive is the command that a drawing puts on the lit wire: the first that
+// the path's own actor sent in its steps.
+func decisive(p *figures.Path, r *figures.Result) (figures.Entry, bool) {
+	for _, e := range r.Trace {
+		if e.Phase == figures.PhaseSteps && e.Command != "" && (e.Actor == p.Actor || p.Actor == "") {
+			return e, true
+		}
+	}
+	return figures.Entry{}, false
+}
+
+// statusOf is the status of a result, if there is one.
+func statusOf(r *figures.Result) string {
+	if r == nil {
+		return ""
+	}
+	return r.Status.String()
+}
+
+// sourceWords says where a verdict comes from and what it cost.
+func sourceWords(r *figures.Result) string {
+	from := "live · " + engineName(r.Engine)
+	if r.Engine.Simulated() {
+		from = simulated
+	}
+	return from + " · " + count(r.Commands, "command") + " · " + ms(r.TookUS) + " ms"
+}
+
+// recordedWords say that a verdict is the recorded one, and why where a run was
+// asked for.
+func recordedWords(p *figures.Path, r *Run) string {
+	if r.path() == p && r.result() == nil && r.Trouble != "" {
+		return "recorded · " + r.Trouble
+	}
+	return "recorded"
+}
+
+// announcement is a run in words that make sense alone, for the page's live
+// region: who, what, how it ended, and who says so.
+func announcement(f *figures.Figure, p *figures.Path, r *figures.Result) string {
+	who := p.Label
+	if actor := actorOf(f, p); actor != "" {
+		who = actor + ", " + p.Label
+	}
+	status := r.Status.String()
+	if r.Status == figures.Unjudged {
+		status = "no verdict"
+	}
+	by := "Live, " + engineName(r.Engine) + "."
+	if r.Engine.Simulated() {
+		by = "Simulated, not Valkey."
+	}
+	return sentence(who) + ": " + status + ". " + stop(r.Verdict) + " " + by
+}
+
+// sentence gives a text its capital.
+func sentence(s string) string {
+	for i, r := range s {
+		return strings.ToUpper(string(r)) + s[i+len(string(r)):]
+	}
+	return s
+}
+
+// stop ends a text with a full stop, unless it ends as a sentence does.
+func stop(s string) string {
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") || strings.HasSuffix(s, "。") {
+		return s
+	}
+	return s + "."
+}
+
+// A block is the part of a trace that belongs to one phase.
+type block struct {
+	Phase   figures.Phase
+	Title   string
+	Entries []figures.Entry
+}
+
+// blocks cuts a trace by phase.
+func blocks(trace []figures.Entry) []block {
+	titles := map[figures.Phase]string{
+		figures.PhaseSetup:   "Setup",
+		figures.PhaseSteps:   "Steps",
+		figures.PhaseObserve: "Read afterwards",
+	}
+	var all []block
+	for _, e := range trace {
+		if len(all) == 0 || all[len(all)-1].Phase != e.Phase {
+			all = append(all, block{Phase: e.Phase, Title: titles[e.Phase]})
+		}
+		last := &all[len(all)-1]
+		last.Entries = append(last.Entries, e)
+	}
+	return all
+}
+
+// keyText is what a key holds, in one line.
+func keyText(k figures.KeyState) string {
+	switch {
+	case k.Type == "none" || k.Type == "":
+		return "no key"
+	case k.Type == "string":
+		return strconv.Quote(k.Text)
+	}
+	return k.Text
+}
+
+// sameKey tells whether a key holds the same before and after, leases aside.
+func sameKey(c *figures.Change) bool {
+	return c.Before.Type == c.After.Type && c.Before.Text == c.After.Text
+}
+
+// said is a path's recorded verdict.
+func said(p *figures.Path) string {
+	if p.Static == "" {
+		return "No verdict is recorded for this path."
+	}
+	return p.Static
+}
+
+// idle is what a readout says before anything was pointed at.
+func idle(f *figures.Figure) string {
+	if f.Idle != "" {
+		return f.Idle
+	}
+	return "Point at a path to run it."
+}
+
+// runID is the path that a page was asked to show.
+func runID(r *Run) string {
+	if r == nil {
+		return ""
+	}
+	return r.Path.ID
+}
+
+// litBy says what lights a figure up: a live verdict, or the recorded one.
+func litBy(r *Run) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Result == nil:
+		return "recorded"
+	}
+	return "live"
+}
+
+// litStatus is the status in whose colour a figure is lit.
+func litStatus(r *Run) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Result == nil:
+		return recorded(r.Path).String()
+	}
+	return r.Result.Status.String()
+}
+
+// boxStatus is the status that a path's box wears: of a run, if it had one.
+func boxStatus(p *figures.Path, r *Run) string {
+	if r.path() != p || r.result() == nil {
+		return ""
+	}
+	return r.Result.Status.String()
+}
+
+// serverName is the server in a drawing that has no key.
+func serverName(e sandbox.Engine) string {
+	if e.Name == "" {
+		return "Valkey"
+	}
+	return engineWords(e)
+}
+
+// readValue is what a run read under a name.
+func readValue(r *figures.Result, name string) (any, bool) {
+	if r == nil {
+		return nil, false
+	}
+	v, ok := r.State[name]
+	return v, ok
+}

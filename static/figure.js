@@ -1,0 +1,258 @@
+// Figures: pointing at a path shows its recorded verdict at once and, after a
+// short rest, the verdict of a live run.
+//
+// The server writes both kinds as HTML. A recorded verdict lies in the figure
+// from the start. A live one comes as a fragment whose elements (data-part)
+// take the place of the figure's own.
+
+const REST = 120; // ms that a pointer rests on a path before it runs
+
+const say = document.getElementById('announce');
+// Why a path could not run, where the server's answer holds no words for it.
+const calm = {
+  429: 'The sandbox is busy.',
+  503: 'The sandbox is restarting.',
+  504: 'The run took too long.',
+};
+const unknown = 'This path could not run just now.';
+const away = 'The site does not answer.';
+
+function announce(text) {
+  // Emptied first: the same text twice would be said once.
+  say.textContent = '';
+  requestAnimationFrame(() => { say.textContent = text; });
+}
+
+class Figure {
+  constructor(root) {
+    this.root = root;
+    this.links = [...root.querySelectorAll('a.path')];
+    this.idle = root.querySelector('template[data-idle]')?.content ?? this.copyParts();
+    this.seq = 0; // of the newest run; an answer to an older one is dropped
+    this.flight = null; // the run under way
+    this.at = null; // the path that the pointer or the focus is on
+    this.last = this.pinned = null; // views to go back to: the last whole one, the chosen one
+    this.view = this.pinned = this.arrived();
+
+    for (const link of this.links) link.tabIndex = -1;
+    (this.link(this.pinned?.path) ?? this.links[0]).tabIndex = 0;
+
+    const list = root.querySelector('.paths');
+    list.addEventListener('pointerover', (e) => this.over(e));
+    list.addEventListener('pointerleave', (e) => e.pointerType === 'touch' || this.leave());
+    list.addEventListener('focusin', (e) => this.focus(e));
+    list.addEventListener('focusout', (e) => list.contains(e.relatedTarget) || this.leave());
+    list.addEventListener('keydown', (e) => this.key(e));
+    root.addEventListener('click', (e) => this.click(e));
+    document.addEventListener('keydown', (e) => {
+      if (e.key === 'Escape' && (this.at || root.contains(document.activeElement))) this.clear();
+    });
+  }
+
+  // ---- What a reader does
+
+  over(e) {
+    if (e.pointerType === 'touch') return; // a tap is a click, and comes as one
+    const path = e.target.closest('a.path')?.dataset.path;
+    if (!path || path === this.at) return;
+    this.point(path);
+    this.timer = setTimeout(() => this.run({ path }), REST);
+  }
+
+  focus(e) {
+    const link = e.target.closest('a.path');
+    if (!link) return;
+    for (const a of this.links) a.tabIndex = a === link ? 0 : -1;
+    // Focus that comes with a click or a tap has nothing of its own to show.
+    if (link.matches(':focus-visible') && link.dataset.path !== this.at) this.point(link.dataset.path);
+  }
+
+  leave() {
+    this.at = null;
+    if (this.flight?.pin) return; // it was asked for, not passed over
+    this.stop();
+    this.restore();
+  }
+
+  click(e) {
+    const link = e.target.closest('a[data-path]');
+    if (!link || e.button || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+    e.preventDefault();
+    const { path, schedule } = link.dataset;
+    history.replaceState(null, '', link.href);
+    this.at = path;
+    if (this.flight?.path === path && this.flight.schedule === schedule) this.flight.pin = true;
+    else this.run({ path, schedule, pin: true, tap: e.pointerType === 'touch' });
+  }
+
+  key(e) {
+    const link = e.target.closest('a.path');
+    if (!link || e.metaKey || e.ctrlKey || e.altKey) return;
+    const here = this.links.indexOf(link);
+    const ltr = getComputedStyle(this.root).direction === 'ltr';
+    let to;
+    switch (e.key) {
+      case 'ArrowDown': to = here + 1; break;
+      case 'ArrowUp': to = here - 1; break;
+      case 'ArrowRight': to = here + (ltr ? 1 : -1); break;
+      case 'ArrowLeft': to = here - (ltr ? 1 : -1); break;
+      case 'Home': to = 0; break;
+      case 'End': to = this.links.length - 1; break;
+      case ' ': link.click(); break;
+      default: return;
+    }
+    e.preventDefault();
+    this.links[to]?.focus();
+  }
+
+  // ---- What the figure does
+
+  // point lights a path and shows its recorded verdict.
+  point(path) {
+    this.stop();
+    this.at = path;
+    this.show({ path });
+  }
+
+  // stop gives up what is waiting or under way.
+  stop() {
+    clearTimeout(this.timer);
+    this.flight?.abort.abort();
+    this.flight = null;
+    this.seq++;
+    this.busy(false);
+  }
+
+  // restore goes back to the verdict that was chosen, or else to the last one.
+  restore() { this.show(this.pinned ?? this.last); }
+
+  clear() {
+    this.stop();
+    this.at = this.last = this.pinned = null;
+    for (const link of this.links) {
+      link.parentElement.dataset.status = '';
+      link.querySelector('.path-mark').replaceChildren();
+    }
+    this.restore();
+    const url = new URL(location);
+    if (!url.searchParams.get('run')?.startsWith(`${this.root.id}.`)) return;
+    url.searchParams.delete('run');
+    url.searchParams.delete('schedule');
+    history.replaceState(null, '', url);
+  }
+
+  // run asks the server for a verdict. Whatever comes of it is the view to go
+  // back to; a run that was given up leaves no trace.
+  async run(flight) {
+    this.stop();
+    const seq = this.seq;
+    const { path, schedule } = flight;
+    flight.abort = new AbortController();
+    this.flight = flight;
+    if (this.view?.path !== path) this.show({ path });
+    this.busy(true);
+    const view = { path };
+    try {
+      const query = schedule ? `?schedule=${encodeURIComponent(schedule)}` : '';
+      const reply = await fetch(`${this.root.dataset.src}/${path}${query}`, {
+        headers: { Accept: 'text/html' },
+        signal: flight.abort.signal,
+      });
+      const { content } = Object.assign(document.createElement('template'), { innerHTML: await reply.text() });
+      const verdict = content.querySelector('.verdict');
+      if (reply.ok && verdict) Object.assign(view, this.read(verdict), { words: verdict.dataset.announce });
+      else view.trouble = content.querySelector('[data-part="trouble"]')?.textContent ?? calm[reply.status] ?? unknown;
+    } catch {
+      view.trouble = away;
+    }
+    if (seq !== this.seq) return; // given up, or too late
+    this.flight = null;
+    this.busy(false);
+    this.last = view;
+    if (flight.pin) this.pinned = view;
+    this.show(view);
+    announce(view.words ?? this.recordedWords(view));
+    if (flight.tap) this.root.querySelector('.says').scrollIntoView({ block: 'nearest' });
+  }
+
+  // show puts a view on the page: a live verdict {path, status, parts}, a
+  // recorded one {path}, perhaps with the trouble that kept it from running, or
+  // none at all.
+  show(view) {
+    if (view === this.view) return;
+    this.view = view;
+    let verdict = this.root.querySelector('.say-idle');
+    if (view?.parts) {
+      this.put(view.parts);
+      verdict = this.root.querySelector('.says > [data-part="readout"]');
+      const box = this.link(view.path).parentElement;
+      const mark = verdict.querySelector('.tag .mark');
+      box.dataset.status = view.status;
+      box.querySelector('.path-mark').replaceChildren(...(mark ? [mark.cloneNode(true)] : []));
+    } else {
+      // The commands of the last run may stay: they say whose they are.
+      this.put([...this.idle.children].filter((part) => !view || part.dataset.part !== 'ran'));
+    }
+    if (view && !view.parts) {
+      verdict = this.said(view.path);
+      verdict.querySelector('.say-source').textContent = view.trouble ? `recorded · ${view.trouble}` : 'recorded';
+    }
+    this.root.dataset.lit = view ? (view.parts ? 'live' : 'recorded') : '';
+    this.root.dataset.status = (view?.parts ? view.status : verdict.dataset.status) ?? '';
+    for (const el of this.root.querySelectorAll('.paths > li, .wires path')) {
+      el.classList.toggle('lit', el.dataset.path === view?.path);
+    }
+    for (const el of this.root.querySelectorAll('.says > .say')) el.classList.toggle('on', el === verdict);
+  }
+
+  busy(on) {
+    const readout = this.root.querySelector('.readout');
+    readout.dataset.busy = on;
+    readout.setAttribute('aria-busy', on);
+  }
+
+  // ---- The figure's own elements
+
+  link(path) { return this.links.find((a) => a.dataset.path === path); }
+
+  said(path) { return this.root.querySelector(`.says > [data-path="${path}"]`); }
+
+  recordedWords({ path, trouble }) {
+    const said = this.said(path);
+    return `${said.querySelector('.say-path').textContent}, recorded: ${said.querySelector('.say-text').textContent} ${trouble}`;
+  }
+
+  // arrived is the view that the page came with, if it was asked for one.
+  arrived() {
+    const { run: path, lit } = this.root.dataset;
+    if (!path) return null;
+    if (lit === 'live') return { path, ...this.read(this.root) };
+    return { path, trouble: this.said(path).querySelector('.say-source').textContent.split(' · ')[1] };
+  }
+
+  copyParts() {
+    const parts = document.createDocumentFragment();
+    parts.append(...this.read(this.root).parts);
+    return parts;
+  }
+
+  // read takes the parts of a verdict, so that it can be shown again.
+  read(from) {
+    return {
+      status: from.dataset.status,
+      parts: [...from.querySelectorAll('[data-part]')].map((part) => part.cloneNode(true)),
+    };
+  }
+
+  put(parts) {
+    for (const part of parts) {
+      const now = part.cloneNode(true);
+      for (const button of now.querySelectorAll('[data-copy]')) button.hidden = false;
+      const old = this.root.querySelector(`[data-part="${part.dataset.part}"]`);
+      if (old) old.replaceWith(now);
+      else this.root.querySelector('.says').append(now);
+    }
+  }
+}
+
+for (const root of document.querySelectorAll('figure.figure')) new Figure(root);
