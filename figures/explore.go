@@ -68,9 +68,7 @@ func (r *Runner) explore(ctx context.Context, fig *Figure, path *Path) (*Result,
 	start := time.Now()
 	result := &Result{Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{}}
 	err := r.Sandbox.Lend(ctx, lanes, func(dbs []*sandbox.DB) error {
-		ctx, cancel := context.WithTimeout(ctx, maxExplore)
-		defer cancel()
-		g, err := buildGraph(ctx, dbs, fig, path)
+		g, err := r.graph(ctx, dbs, fig, path)
 		if err != nil {
 			return err
 		}
@@ -92,6 +90,13 @@ func (r *Runner) explore(ctx context.Context, fig *Figure, path *Path) (*Result,
 	result.TookUS = time.Since(start).Microseconds()
 	judge(result, path, exploredEnv(result.Explored))
 	return result, nil
+}
+
+// graph builds the graph of a path within the budget of time.
+func (r *Runner) graph(ctx context.Context, dbs []*sandbox.DB, fig *Figure, path *Path) (*graph, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxExplore)
+	defer cancel()
+	return buildGraph(ctx, dbs, fig, path)
 }
 
 // exploredEnv is what the rules of a path with programs may read.

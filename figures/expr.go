@@ -73,8 +73,7 @@ func code(v any) string {
 
 // nameVisitor collects the names that an expression reads.
 type nameVisitor struct {
-	names   []name
-	members map[*ast.IdentifierNode]bool
+	names []name
 }
 
 func (v *nameVisitor) Visit(node *ast.Node) {
@@ -93,6 +92,9 @@ func (v *nameVisitor) Visit(node *ast.Node) {
 			}
 		}
 	case *ast.IdentifierNode:
+		if n.Value == "code" { // the function
+			return
+		}
 		seen := name{root: n.Value, column: n.Location().From + 1}
 		if !slices.Contains(v.names, seen) {
 			v.names = append(v.names, seen)

@@ -361,6 +361,9 @@ func (p *figureParser) shared(e entry, s *Step) bool {
 		if s.As != "" && !regexp.MustCompile(`^[a-z_][A-Za-z0-9_]*$`).MatchString(s.As) {
 			p.fault(e.value.Line, "a small letter, then letters, digits or _", "%q can't be a name in expressions", s.As)
 		}
+		if s.As == "code" {
+			p.fault(e.value.Line, "call it otherwise", "code is a function of expressions")
+		}
 	case "reply":
 		v := p.value(e.value)
 		s.Promise = &v

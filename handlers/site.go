@@ -86,9 +86,6 @@ func (s *Site) Handler() http.Handler {
 		e.Add(method, "/healthz", s.health)
 		e.Add(method, static.Prefix+"*", s.asset)
 		e.Add(method, "/*", s.page)
-		if s.settings.Gallery {
-			e.Add(method, "/gallery", s.gallery)
-		}
 	}
 	return e
 }

@@ -1,0 +1,160 @@
+package figures
+
+import (
+	"context"
+	"fmt"
+
+	"lockstep/sandbox"
+)
+
+// maxEach is how many schedules Each runs whole.
+const maxEach = 20_000
+
+// Each runs every schedule of a path from its start to its end, each in a
+// clean database, and judges it by what the server then answered: nothing is
+// taken over from another schedule. It is the proof that merging states loses
+// nothing; Run is the fast way.
+//
+// Which schedules there are is learnt by Run's way first. A reply that differs
+// from what was learnt there is an error.
+func (r *Runner) Each(ctx context.Context, fig *Figure, path *Path) (*Explored, error) {
+	var e *Explored
+	err := r.Sandbox.Lend(ctx, lanes, func(dbs []*sandbox.DB) error {
+		g, err := r.graph(ctx, dbs, fig, path)
+		if err != nil {
+			return err
+		}
+		if g.root.schedules > maxEach {
+			return fmt.Errorf("path %q has %d schedules; %d are run one by one", path.ID, g.root.schedules, maxEach)
+		}
+		e, err = g.each(ctx, dbs[0])
+		return err
+	})
+	return e, err
+}
+
+// each runs all schedules, some in one round trip.
+func (g *graph) each(ctx context.Context, db *sandbox.DB) (*Explored, error) {
+	e := &Explored{Violations: map[string]int{}, Counterexamples: map[string]string{}, Conditions: g.names, Complete: true}
+	for _, name := range g.names {
+		e.Violations[name] = 0
+	}
+	shortest := map[string]int{}
+	var waiting [][]*state
+	send := func() error {
+		outcomes, err := g.runWhole(ctx, db, waiting)
+		if err != nil {
+			return err
+		}
+		for i, broken := range outcomes {
+			e.Schedules++
+			moves := movesOf(waiting[i])
+			for _, name := range g.bitNames(broken) {
+				e.Violations[name]++
+				if n, ok := shortest[name]; !ok || len(moves) < n {
+					shortest[name], e.Counterexamples[name] = len(moves), schedule(moves)
+				}
+			}
+		}
+		waiting = waiting[:0]
+		return nil
+	}
+	var walk func(s *state, along []*state) error
+	walk = func(s *state, along []*state) error {
+		if s.over {
+			waiting = append(waiting, append([]*state(nil), along...))
+			if len(waiting) == batch {
+				if err := send(); err != nil {
+					return err
+				}
+			}
+		}
+		for _, next := range s.edges {
+			// The same world may be reached by several moves: what was sent is
+			// the edge's own, so a copy carries it.
+			step := *next.to
+			step.by = next.move
+			step.command, _, step.sent = g.command(s.world, next.move)
+			if err := walk(next.to, append(along, &step)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := walk(g.root, nil); err != nil {
+		return nil, err
+	}
+	return e, send()
+}
+
+func movesOf(along []*state) []move {
+	moves := make([]move, len(along))
+	for i, s := range along {
+		moves[i] = s.by
+	}
+	return moves
+}
+
+// runWhole runs schedules from their start, and gives the conditions that each
+// broke.
+func (g *graph) runWhole(ctx context.Context, db *sandbox.DB, schedules [][]*state) ([]uint32, error) {
+	look := g.look()
+	var commands []sandbox.Command
+	for _, along := range schedules {
+		commands = append(commands, sandbox.Flush())
+		commands = append(commands, g.setup...)
+		commands = append(commands, look...)
+		for _, s := range along {
+			if s.sent {
+				commands = append(append(commands, s.command), look...)
+			}
+		}
+	}
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	replies, err := db.Do(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]uint32, len(schedules))
+	at := 0
+	take := func(n int) []sandbox.Value {
+		at += n
+		return replies[at-n : at]
+	}
+	for i, along := range schedules {
+		take(1 + len(g.setup))
+		w := g.start()
+		g.saw(w, take(len(look)))
+		for _, s := range along {
+			var reply sandbox.Value
+			var looked []sandbox.Value
+			if s.sent {
+				reply, looked = take(1)[0], take(len(look))
+			}
+			if w = g.after(w, s.by, reply); s.sent {
+				g.saw(w, looked)
+			}
+			if !g.sameCourse(w, s.world) {
+				return nil, fmt.Errorf("schedule %s came out differently the second time, at %s", schedule(movesOf(along)), s.by.name)
+			}
+			always, finally := g.programs.broken(w)
+			outcomes[i] |= always
+			if s == along[len(along)-1] {
+				outcomes[i] |= finally
+			}
+		}
+	}
+	return outcomes, nil
+}
+
+// sameCourse tells whether two worlds allow the same moves of the actors.
+func (g *graph) sameCourse(a, b *world) bool {
+	for i := range a.actors {
+		if a.actors[i].next != b.actors[i].next {
+			return false
+		}
+	}
+	return a.inside == b.inside
+}
