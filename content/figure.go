@@ -92,7 +92,7 @@ func (l *loader) fences(d *draft) {
 			if len(bytes.TrimSpace(f.text)) > 0 {
 				d.fault(f.body, "leave it empty: the cards come from the pages below this one", "a dives block holds text")
 			}
-			d.dives = append(d.dives, len(d.parts))
+			d.dives = append(d.dives, cards{len(d.parts), f.line})
 			d.put(n, Part{})
 		case sessionFence:
 			session, faults := figures.ParseSession(f.text, d.page.File, f.body, l.scripts)

@@ -105,7 +105,7 @@ func (f frontMatter) read(block []byte) {
 	d.keyLine = map[string]int{}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(block, &doc); err != nil {
-		p.Faults = append(p.Faults, figures.YAMLFault(err, block, p.File, 2))
+		p.Faults = append(p.Faults, yamlFault(err, block, p.File))
 		return
 	}
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: 0}
@@ -128,20 +128,21 @@ func (f frontMatter) read(block []byte) {
 		case "title":
 			source := f.prose(e.value, "title")
 			p.Title = f.l.md.plain(source)
-			d.fragments = append(d.fragments, fragment{source, e.line, true, &p.TitleHTML})
+			d.fragments = append(d.fragments, fragment{source, e.line, nil, &p.TitleHTML})
 		case "name":
 			p.Name = f.l.md.plain(f.prose(e.value, "name"))
 		case "lede":
 			source := f.prose(e.value, "lede")
 			p.Description = f.l.md.plain(source)
-			d.fragments = append(d.fragments, fragment{source, e.line, false, &p.Lede})
+			lede := fragment{source, e.line, &p.Lede, nil}
 			if _, own := find(entries, "summary"); !own {
-				d.fragments = append(d.fragments, fragment{source, e.line, true, &p.Summary})
+				lede.flat = &p.Summary
 			}
+			d.fragments = append(d.fragments, lede)
 		case "grounding":
-			d.fragments = append(d.fragments, fragment{f.prose(e.value, "grounding"), e.line, false, &p.Grounding})
+			d.fragments = append(d.fragments, fragment{f.prose(e.value, "grounding"), e.line, &p.Grounding, nil})
 		case "summary":
-			d.fragments = append(d.fragments, fragment{f.prose(e.value, "summary"), e.line, true, &p.Summary})
+			d.fragments = append(d.fragments, fragment{f.prose(e.value, "summary"), e.line, nil, &p.Summary})
 		case "state":
 			f.state(e.value)
 		case "sources":
@@ -171,6 +172,23 @@ func (f frontMatter) read(block []byte) {
 			d.fault(1, fmt.Sprintf("add a line `%s: …`", key), "the front matter has no %s", key)
 		}
 	}
+}
+
+// yamlFault turns the YAML library's error into a fault of the file.
+func yamlFault(err error, block []byte, file string) figures.Fault {
+	fault := figures.YAMLFault(err, block, file, 2)
+	lines := strings.Split("---\n"+string(block), "\n")
+	above := lines[max(fault.Line-2, 0)]
+	switch {
+	case strings.Contains(fault.Message, "expected ':'") && fault.Line > 2 && !strings.Contains(above, ":"):
+		// The library misses the colon of a key only at the next line.
+		fault.Line--
+		fault.Message = fmt.Sprintf("%q is not a key with a value", strings.TrimSpace(above))
+		fault.Hint = "write it as `key: value`"
+	case strings.Contains(fault.Message, "tab character"):
+		fault.Hint = "indent by blanks, not by tabs"
+	}
+	return fault
 }
 
 // An entry is one key of a map with its value.
@@ -230,7 +248,7 @@ func (f frontMatter) text(n *yaml.Node, what string) string {
 	case n.Kind != yaml.ScalarNode:
 		f.fault(n, "put a text that starts with [ in quotes", "%s is %s, not a text", what, describe(n))
 	case strings.TrimSpace(n.Value) == "":
-		f.fault(n, fmt.Sprintf("write the %s after the colon, or take the key out", what), "%s is empty", what)
+		f.fault(n, "write it after the colon", "%s is empty", what)
 	default:
 		return n.Value
 	}
@@ -278,7 +296,7 @@ func (f frontMatter) sources(n *yaml.Node) {
 			case "url":
 				source.URL = f.webAddress(e.value)
 			case "note":
-				d.fragments = append(d.fragments, fragment{f.prose(e.value, "note"), e.line, false, &source.Note})
+				d.fragments = append(d.fragments, fragment{f.prose(e.value, "note"), e.line, &source.Note, nil})
 			}
 		}
 		d.sources = append(d.sources, source)
@@ -311,7 +329,7 @@ func (f frontMatter) related(n *yaml.Node) {
 			case "title":
 				r.Title = f.l.md.plain(f.prose(e.value, "title"))
 			case "note":
-				d.fragments = append(d.fragments, fragment{f.prose(e.value, "note"), e.line, false, &r.Note})
+				d.fragments = append(d.fragments, fragment{f.prose(e.value, "note"), e.line, &r.Note, nil})
 			}
 		}
 		d.related = append(d.related, r)

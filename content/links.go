@@ -27,16 +27,17 @@ func (l *loader) link(d *draft, course *Course) {
 		src := []byte(f.source)
 		tree := l.md.inline.Parse(text.NewReader(src))
 		for _, n := range nodes[*ast.RawHTML](tree) {
-			d.fault(f.line, noHTML, "raw HTML, %q, is not shown", n.Segments.Value(src))
+			d.rawInline(n, src, f.line)
 		}
 		for range nodes[*ast.Image](tree) {
 			d.fault(f.line, "draw it as a figure, or describe it", "images are not shown")
 		}
 		l.rewrite(d, course, tree, src, func(ast.Node) int { return f.line })
-		if f.flat {
-			*f.html = l.md.flat(tree, src)
-		} else {
+		if f.html != nil {
 			*f.html = l.md.inlineHTML(tree, src)
+		}
+		if f.flat != nil {
+			*f.flat = l.md.flat(tree, src)
 		}
 	}
 	for _, s := range d.sources {
@@ -55,11 +56,11 @@ func (l *loader) link(d *draft, course *Course) {
 		}
 		p.Related = append(p.Related, r.Related)
 	}
-	if len(d.dives) > 0 && len(p.Children) == 0 {
-		d.fault(0, "take the dives block out, or save pages in the folder", "the page has a dives block and no pages below it")
-	}
-	for _, i := range d.dives {
-		d.parts[i].Dives = p.Children
+	for _, place := range d.dives {
+		d.parts[place.part].Dives = p.Children
+		if len(p.Children) == 0 {
+			d.fault(place.line, "take the block out, or save pages in the folder", "a dives block, and no pages below this one")
+		}
 	}
 }
 
@@ -262,7 +263,7 @@ func (t target) anchors() []string {
 	if t.draft.opaque || t.draft.figureFailed {
 		return nil
 	}
-	var anchors []string
+	anchors := []string{}
 	for name, line := range t.draft.anchors {
 		if line > 0 {
 			anchors = append(anchors, name)

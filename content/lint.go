@@ -16,7 +16,7 @@ func (l *loader) lint(d *draft) {
 		d.rawBlock(n)
 	}
 	for _, n := range nodes[*ast.RawHTML](d.doc) {
-		d.rawInline(n)
+		d.rawInline(n, d.source, d.line(n.Segments.At(0).Start))
 	}
 	for _, n := range nodes[*ast.Image](d.doc) {
 		d.fault(d.line(max(n.Pos(), 0)), "draw it as a figure, or describe it", "images are not shown")
@@ -65,8 +65,8 @@ func (d *draft) rawBlock(n *ast.HTMLBlock) {
 }
 
 // rawInline reports a tag in running text; of a pair only the opening one.
-func (d *draft) rawInline(n *ast.RawHTML) {
-	tag := n.Segments.Value(d.source)
+func (d *draft) rawInline(n *ast.RawHTML, source []byte, line int) {
+	tag := n.Segments.Value(source)
 	if bytes.HasPrefix(tag, []byte("<!--")) {
 		return
 	}
@@ -74,12 +74,12 @@ func (d *draft) rawInline(n *ast.RawHTML) {
 	if bytes.HasPrefix(tag, []byte("</")) {
 		for prev := n.PreviousSibling(); prev != nil; prev = prev.PreviousSibling() {
 			open, ok := prev.(*ast.RawHTML)
-			if ok && bytes.Equal(anyTag.Find(open.Segments.Value(d.source)), append([]byte("<"), name[2:]...)) {
+			if ok && bytes.Equal(anyTag.Find(open.Segments.Value(source)), append([]byte("<"), name[2:]...)) {
 				return
 			}
 		}
 	}
-	d.fault(d.line(n.Segments.At(0).Start), noHTML, "raw HTML, %q, is not shown", tag)
+	d.fault(line, noHTML, "raw HTML, %q, is not shown", tag)
 }
 
 // brokenList reports a numbered list that a block in its middle has cut in two:
@@ -164,12 +164,17 @@ func (d *draft) notQuite(p *ast.Paragraph) {
 		}
 	}
 	for c := p.FirstChild(); c != nil; c = c.NextSibling() {
-		t, ok := c.(*ast.Text)
-		if !ok || t.IsRaw() {
+		start, ok := c.(*ast.Text)
+		if !ok {
 			continue
 		}
-		if m := footnote.FindIndex(t.Segment.Value(d.source)); m != nil {
-			d.fault(d.line(t.Segment.Start), "put the note into the text, or into the sources", "footnotes are not shown")
+		end := start.Segment.Stop
+		for next, ok := c.NextSibling().(*ast.Text); ok; next, ok = c.NextSibling().(*ast.Text) {
+			end = max(end, next.Segment.Stop)
+			c = next
+		}
+		if m := footnote.FindIndex(d.source[start.Segment.Start:end]); m != nil {
+			d.fault(d.line(start.Segment.Start+m[0]), "put the note into the text, or into the sources", "footnotes are not shown")
 		}
 	}
 }

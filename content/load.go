@@ -139,6 +139,7 @@ func (l *loader) read() {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
+			l.hidden(name)
 			return nil
 		}
 		if entry.IsDir() || !strings.EqualFold(path.Ext(base), ".md") {
@@ -159,6 +160,19 @@ func (l *loader) read() {
 	})
 	if err != nil {
 		l.faults = append(l.faults, figures.Fault{File: ".", Message: "cannot be read: " + err.Error()})
+	}
+}
+
+// hidden notes a file that was meant as a page and is none by its name.
+func (l *loader) hidden(name string) {
+	if first, _ := utf8.DecodeRuneInString(path.Base(name)); !unicode.IsUpper(first) || path.Ext(name) != ".md" {
+		return
+	}
+	text, err := fs.ReadFile(l.fsys, name)
+	if err == nil && isRule(firstLine(normal(text))) {
+		l.faults = append(l.faults, figures.Fault{
+			File: name, Message: "this is no page, since its name starts with a capital", Hint: "use small letters a-z, digits and hyphens",
+		})
 	}
 }
 

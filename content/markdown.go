@@ -33,17 +33,23 @@ type draft struct {
 	starts       []int  // where each line of source starts
 	doc          ast.Node
 	anchors      map[string]int // the line of each; 0 for the page's own
-	figureFailed bool // some figure could not be read, so its paths are unknown
+	figureFailed bool           // some figure could not be read, so its paths are unknown
 	parts        []Part
-	dives        []int // indexes of parts that show the page's children
+	dives        []cards
 }
 
 // A fragment is a line of inline Markdown in the front matter.
 type fragment struct {
 	source string
 	line   int
-	flat   bool // links become their text
-	html   *HTML
+	html   *HTML // where it goes; nil for nowhere
+	flat   *HTML // where it goes with its links as plain text
+}
+
+// cards are the place of a page's children.
+type cards struct {
+	part int // index into parts
+	line int
 }
 
 // A related page as front matter names it.

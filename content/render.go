@@ -228,8 +228,11 @@ func wide(text string) bool {
 // highlight colours code by classes. Its text stays as it is, byte for byte.
 func highlight(language, text string) HTML {
 	plain := HTML(html.EscapeString(text))
+	if language == "" {
+		return plain
+	}
 	lexer := lexers.Get(language)
-	if language == "" || lexer == nil {
+	if lexer == nil {
 		return plain
 	}
 	tokens, err := chroma.Coalesce(lexer).Tokenise(nil, text)
