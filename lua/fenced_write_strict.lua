@@ -1,7 +1,7 @@
 -- Write, but only with a fence higher than the highest seen: one write for each grant.
--- KEYS[1] the resource, a hash of fence and value   ARGV[1] the writer's fence   ARGV[2] the value
--- 1: written.  0: an older holder, or this holder's second write, or its retry: the reply can't say.
--- A specimen: the strict rule, shown for what it refuses. fenced_write.lua is the one to use.
+-- KEYS[1] the resource, a hash of fence and value   ARGV[1] our fence   ARGV[2] the value
+-- 1: written.  0: an older holder, or the same one's second write or retry: no telling.
+-- A specimen, shown for what it refuses. fenced_write.lua is the one to use.
 local seen = redis.call('HGET', KEYS[1], 'fence')
 if seen and tonumber(ARGV[1]) <= tonumber(seen) then
   return 0
