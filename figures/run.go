@@ -164,6 +164,8 @@ type singleRun struct {
 	unbound map[string]bool
 	leased  []string // arguments of the commands so far, to know a key that has lapsed from one that never was
 	races   int
+
+	received map[string]int64 // commands of an actor that the server had counted before the steps
 }
 
 // pending is a command that hasn't been sent yet.
@@ -190,6 +192,9 @@ func (r *singleRun) all(ctx context.Context) error {
 		r.conns[actor] = conn
 	}
 	if err := r.steps(ctx, r.path.Setup, PhaseSetup); err != nil {
+		return err
+	}
+	if err := r.tally(ctx); err != nil {
 		return err
 	}
 	var before, after KeyState
@@ -460,6 +465,7 @@ func (r *singleRun) observe(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			n -= r.received[o.Received]
 			r.env[o.Name], r.result.State[o.Name] = n, n
 			continue
 		}
@@ -475,6 +481,27 @@ func (r *singleRun) observe(ctx context.Context) error {
 			_, e.Error = v.(sandbox.Error)
 			r.env[o.Name], r.result.State[o.Name] = v, v
 		}
+	}
+	return nil
+}
+
+// tally asks how many commands the server has counted before the steps.
+func (r *singleRun) tally(ctx context.Context) error {
+	for _, o := range r.path.Observe {
+		if o.Received == "" {
+			continue
+		}
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+		n, err := r.conns[o.Received].Received(ctx)
+		if err != nil {
+			return err
+		}
+		if r.received == nil {
+			r.received = map[string]int64{}
+		}
+		r.received[o.Received] = n
 	}
 	return nil
 }

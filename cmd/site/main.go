@@ -168,13 +168,11 @@ func check(ctx context.Context, course *content.Course, runner *figures.Runner) 
 	return r, nil
 }
 
-type embeddedCommand struct {
-	Args []string `arg:"" optional:""`
-}
+type embeddedCommand struct{}
 
 // Run is the child process of a site that found no server.
-func (c embeddedCommand) Run(ctx context.Context) error {
-	if err := sandbox.RunEmbedded(ctx, c.Args...); err != nil && !errors.Is(err, context.Canceled) {
+func (embeddedCommand) Run(ctx context.Context) error {
+	if err := sandbox.RunEmbedded(ctx, os.Stdin); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("run the simulated server: %w", err)
 	}
 	return nil
