@@ -1,6 +1,6 @@
--- Raise the fence of a resource to our number and leave its value alone: done before the first read.
+-- Raise a resource's fence to our number and keep its value: done before the first read.
 -- KEYS[1] the resource, a hash of fence and value   ARGV[1] our fence
--- 1: armed. Older holders are refused from now on, so none of them can change what we read next.
+-- 1: armed. Older holders are refused from now on: none can change what we read next.
 -- 0: a newer holder has been here: stop.
 local seen = redis.call('HGET', KEYS[1], 'fence')
 if seen and tonumber(ARGV[1]) < tonumber(seen) then
