@@ -12,7 +12,7 @@ import (
 
 // Anchors of a page are the ids of its headings and figures, plus "references".
 // None of them holds a dot: ids of the page's own elements do, or are reserved.
-var reserved = map[string]bool{"references": true, "contents": true, "main": true, "top": true}
+var reserved = map[string]bool{"announce": true, "contents": true, "main": true, "references": true, "top": true}
 
 var ownID = regexp.MustCompile(`^[\pL\pN][\pL\pN\pM_-]*$`)
 
@@ -92,17 +92,16 @@ func (d *draft) headings(md *markdown) {
 			}
 		}
 	}
+	count := map[string]int{}
 	for _, h := range all {
 		id := base[h]
 		if id == "" || headingID(h) != "" {
 			continue
 		}
 		free := ""
-		for n := 2; free == ""; n++ {
-			try := fmt.Sprintf("%s-%d", id, n)
-			if _, taken := d.anchors[try]; !taken {
-				free = try
-			}
+		for taken := true; taken; _, taken = d.anchors[free] {
+			count[id]++
+			free = fmt.Sprintf("%s-%d", id, 1+count[id])
 		}
 		d.anchors[free] = d.headingLine(h)
 		setHeadingID(h, free)

@@ -99,9 +99,9 @@ type Page struct {
 	Description string // the lede in plain text
 
 	Body     []Part
-	Figures  []*figures.Figure // in the order in which they stand
-	Sessions []*figures.Session
-	Headings []Heading // for the table of contents
+	Figures  []*figures.Figure  // in the order in which they stand
+	Sessions []*figures.Session // shown in Body as code
+	Headings []Heading          // for the table of contents
 	Sources  []Source
 	Related  []Related
 
@@ -121,23 +121,18 @@ type Heading struct {
 	HTML   HTML // the text with its code and emphasis, without links
 }
 
-// A Part is a piece of a page's body. Exactly one of HTML, Figure, Script,
-// Session and Dives is set.
+// A Part is a piece of a page's body. Exactly one of HTML, Figure, Script and
+// Dives is set.
 //
 // Parts are written one after another: a piece of HTML may open an element
 // (a section, a list item) that a later one closes.
 type Part struct {
-	HTML    HTML
-	Figure  *figures.Figure
-	Number  int // of the figure, from 1
-	Script  *lua.Script
-	RunsIn  []int // numbers of this page's figures that run the script
-	Session *figures.Session
-	Dives   []*Page // cards
-
-	// Code is the text of a script or a session, coloured as code is, for the
-	// inside of a <code>.
-	Code HTML
+	HTML   HTML
+	Figure *figures.Figure
+	Number int // of the figure, from 1
+	Script *lua.Script
+	Code   HTML    // the script's text, coloured, for the inside of a <code>
+	Dives  []*Page // cards
 }
 
 // A Source is an entry of a page's references.

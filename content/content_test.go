@@ -127,9 +127,7 @@ func dump(p *content.Page) string {
 		case part.Figure != nil:
 			fmt.Fprintf(&b, "[figure %d %s]\n", part.Number, part.Figure.ID)
 		case part.Script != nil:
-			fmt.Fprintf(&b, "[script %s, in figures %v]\n", part.Script.Name, part.RunsIn)
-		case part.Session != nil:
-			fmt.Fprintf(&b, "[session]\n%s\n[end of session]\n", part.Code)
+			fmt.Fprintf(&b, "[script %s]\n", part.Script.Name)
 		case part.Dives != nil:
 			for _, child := range part.Dives {
 				fmt.Fprintf(&b, "[card %s %s: %s (%s)]\n", child.ID, child.Name, child.Summary, child.State)
@@ -190,7 +188,7 @@ func TestFaults(t *testing.T) {
 			"c/p.md:3: \"lease 12\" is not a key with a value (write it as `key: value`)",
 		}},
 		{"tab before a key", "---\nid: R1\n\ttitle: T\n---\n", []string{
-			`c/p.md:3: found a tab character that violates indentation, at "title: T" (indent by blanks, not by tabs)`,
+			"c/p.md:3: \"title: T\" starts with a character that YAML doesn't take there (indent by blanks, not by tabs, and put a value that starts with ` @ % or a tab in quotes)",
 		}},
 		{"second colon", "---\nid: R1\ntitle: Locks: a start\n---\n", []string{
 			"c/p.md:3: \"title: Locks: a start\" holds a second colon (put the value in quotes where it holds `: `)",

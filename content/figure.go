@@ -97,45 +97,13 @@ func (l *loader) fences(d *draft) {
 		case sessionFence:
 			session, faults := figures.ParseSession(f.text, d.page.File, f.body, l.scripts)
 			d.page.Faults = append(d.page.Faults, faults...)
-			if session == nil {
-				continue
+			if session != nil {
+				d.page.Sessions = append(d.page.Sessions, session)
 			}
-			d.page.Sessions = append(d.page.Sessions, session)
-			d.put(n, Part{Session: session, Code: transcript(session.Text)})
 		default:
 			d.misspelt(f)
 		}
 	}
-	for i, p := range d.parts {
-		if p.Script == nil {
-			continue
-		}
-		for number, figure := range d.page.Figures {
-			if runs(figure, p.Script.Name) {
-				d.parts[i].RunsIn = append(d.parts[i].RunsIn, number+1)
-			}
-		}
-	}
-}
-
-// runs tells whether some path of a figure runs a script.
-func runs(f *figures.Figure, script string) bool {
-	in := func(c figures.Command) bool {
-		words := strings.Fields(c.Source)
-		return len(words) > 1 && strings.EqualFold(words[0], "EVAL") && words[1] == script
-	}
-	var any func(steps []figures.Step) bool
-	any = func(steps []figures.Step) bool {
-		return slices.ContainsFunc(steps, func(s figures.Step) bool { return in(s.Command) || any(s.Race) })
-	}
-	for _, p := range f.Paths {
-		programs := slices.ContainsFunc(p.Programs, func(p figures.Program) bool { return any(p.Steps) })
-		observe := slices.ContainsFunc(p.Observe, func(o figures.Observation) bool { return in(o.Command) })
-		if programs || observe || any(p.Setup) || any(p.Steps) {
-			return true
-		}
-	}
-	return false
 }
 
 // transcript colours a session: chroma's classes for a prompt, an input and an

@@ -105,7 +105,7 @@ func (f frontMatter) read(block []byte) {
 	d.keyLine = map[string]int{}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(block, &doc); err != nil {
-		p.Faults = append(p.Faults, yamlFault(err, block, p.File))
+		p.Faults = append(p.Faults, figures.YAMLFault(err, block, p.File, 2))
 		return
 	}
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: 0}
@@ -172,23 +172,6 @@ func (f frontMatter) read(block []byte) {
 			d.fault(1, fmt.Sprintf("add a line `%s: …`", key), "the front matter has no %s", key)
 		}
 	}
-}
-
-// yamlFault turns the YAML library's error into a fault of the file.
-func yamlFault(err error, block []byte, file string) figures.Fault {
-	fault := figures.YAMLFault(err, block, file, 2)
-	lines := strings.Split("---\n"+string(block), "\n")
-	above := lines[max(fault.Line-2, 0)]
-	switch {
-	case strings.Contains(fault.Message, "expected ':'") && fault.Line > 2 && !strings.Contains(above, ":"):
-		// The library misses the colon of a key only at the next line.
-		fault.Line--
-		fault.Message = fmt.Sprintf("%q is not a key with a value", strings.TrimSpace(above))
-		fault.Hint = "write it as `key: value`"
-	case strings.Contains(fault.Message, "tab character"):
-		fault.Hint = "indent by blanks, not by tabs"
-	}
-	return fault
 }
 
 // An entry is one key of a map with its value.

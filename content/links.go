@@ -160,21 +160,17 @@ func (l *loader) target(d *draft, course *Course, u *url.URL) (t target, problem
 	if strings.HasPrefix(u.Path, "/") {
 		full = path.Clean(u.Path)
 	}
-	known := map[string]*Page{}
-	for address, p := range course.byURL {
-		known[address] = p
-		if p.File != "" {
-			known["/"+p.File] = p
-		}
-	}
-	p, ok := known[full]
-	if ok && strings.HasSuffix(full, ".md") != strings.HasSuffix(u.Path, ".md") {
-		ok = false
-	}
-	if ok {
+	if p, ok := course.byURL[full]; ok {
 		return target{p, l.byFile[p.File]}, "", ""
 	}
-	names := slices.Sorted(maps.Keys(known))
+	if to, ok := l.byFile[strings.TrimPrefix(full, "/")]; ok {
+		return target{to.page, to}, "", ""
+	}
+	names := slices.Sorted(maps.Keys(course.byURL))
+	for file := range l.byFile {
+		names = append(names, "/"+file)
+	}
+	slices.Sort(names)
 	for _, name := range names {
 		if strings.EqualFold(name, full) {
 			return target{}, fmt.Sprintf("there is no page %q", u.Path), fmt.Sprintf("small and capital letters differ: the page is %q", near(d, u.Path, name))
@@ -269,7 +265,7 @@ func (t target) anchors() []string {
 			anchors = append(anchors, name)
 		}
 	}
-	if len(t.draft.sources) > 0 || len(t.draft.related) > 0 {
+	if len(t.draft.sources) > 0 {
 		anchors = append(anchors, "references")
 	}
 	slices.Sort(anchors)

@@ -24,9 +24,10 @@ import (
 //	<h2 id>, <span class="secno">    its number, "§1"
 //	<a class="anchor">               in each heading, a link to itself
 //	<p class="source">               the line of sources below a heading
-//	<pre class="code" dir="ltr">     code; tabindex="0" where it may be wider than a
+//	<pre class="code chroma" dir>    code; tabindex="0" where it may be wider than a
 //	                                 screen; in it <code class="language-lua"> with
-//	                                 chroma's short classes (k, s, c1, …)
+//	                                 chroma's short classes (k, s, c1, …; in a session
+//	                                 gp for a prompt, go for a reply)
 //	<div class="wide" tabindex="0">  round a table, to scroll by itself
 //	<th class="right">, <td …>       left, center and right cells
 
@@ -194,7 +195,7 @@ func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast
 		language = string(f.Language(source))
 	}
 	text := string(lines(n, source))
-	io.WriteString(w, `<pre class="code" dir="ltr"`)
+	io.WriteString(w, `<pre class="code chroma" dir="ltr"`)
 	if wide(text) {
 		io.WriteString(w, ` tabindex="0"`)
 	}
@@ -202,7 +203,11 @@ func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast
 	if language != "" {
 		fmt.Fprintf(w, " class=\"language-%s\"", html.EscapeString(language))
 	}
-	fmt.Fprintf(w, ">%s</code></pre>\n", highlight(language, text))
+	code := highlight(language, text)
+	if language == sessionFence {
+		code = transcript(text)
+	}
+	fmt.Fprintf(w, ">%s</code></pre>\n", code)
 	return ast.WalkSkipChildren, nil
 }
 
