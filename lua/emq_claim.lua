@@ -2,7 +2,7 @@
 -- KEYS[1] emq:{q}:pending   KEYS[2] emq:{q}:active
 -- ARGV[1] prefix of the rows, emq:{q}:job:   ARGV[2] lease in ms
 -- {id, payload, attempts}: attempts is the fence of this claim.  {}: nothing is pending.
--- The row's key is undeclared, since only ZPOPMIN tells the id; the hash tag keeps it in the slot.
+-- Only ZPOPMIN tells the id, so the row's key is undeclared; the hash tag keeps its slot.
 local time = redis.call('TIME')
 local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]
 local id = redis.call('ZPOPMIN', KEYS[1])[1]

@@ -1,7 +1,7 @@
 -- Renew a job's lease from now on, if our claim is the latest one and has not been reaped.
 -- KEYS[1] emq:{q}:active   KEYS[2] the row
--- ARGV[1] id   ARGV[2] the attempts of the caller's claim   ARGV[3] lease in ms
--- 1: renewed.  0: there is no such row.  EMQSTALE: claimed again since, or reaped: stop working.
+-- ARGV[1] id   ARGV[2] the attempts of our claim   ARGV[3] lease in ms
+-- 1: renewed.  0: there is no such row.  EMQSTALE: claimed again since, or reaped: stop.
 local attempts = redis.call('HGET', KEYS[2], 'attempts')
 if not attempts then
   return 0

@@ -1,7 +1,7 @@
--- Return jobs whose lease is over, by the server's clock, to pending: 100 in one call at most.
--- KEYS[1] emq:{q}:active   KEYS[2] emq:{q}:pending   ARGV[1] prefix of the rows, emq:{q}:job:
+-- Return jobs whose lease is over, by the server's clock, to pending: up to 100 in a call.
+-- KEYS[1] emq:{q}:active   KEYS[2] emq:{q}:pending   ARGV[1] the rows' prefix, emq:{q}:job:
 -- How many went back.
--- attempts stays: it counts claims, so it is the next claim, not the reap, that fences the late one.
+-- attempts stays: it counts claims. The next claim, not the reap, fences the late worker.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)

@@ -1,7 +1,7 @@
--- Take the lease and mint its number in one step, so that numbers follow the order of grants.
+-- Take the lease and mint its number in one step: numbers follow the order of grants.
 -- KEYS[1] the lock   KEYS[2] the counter   ARGV[1] token   ARGV[2] lease in ms
 -- The number of this grant, or nil while somebody holds the lock.
--- The number comes first: without one no lease is given, and one that nobody uses does no harm.
+-- The number comes first: without one there is no lease, and an unused one does no harm.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return false
 end
