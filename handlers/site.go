@@ -86,6 +86,9 @@ func (s *Site) Handler() http.Handler {
 		e.Add(method, "/healthz", s.health)
 		e.Add(method, static.Prefix+"*", s.asset)
 		e.Add(method, "/*", s.page)
+		if s.settings.Gallery {
+			e.Add(method, "/gallery", s.gallery)
+		}
 	}
 	return e
 }
@@ -174,6 +177,11 @@ func (s *Site) health(c echo.Context) error {
 		return c.JSON(http.StatusServiceUnavailable, map[string]any{"status": "the sandbox is down", "engine": engine})
 	}
 	return c.JSON(http.StatusOK, map[string]any{"status": "ok", "engine": engine})
+}
+
+// gallery shows figures in all their states, to those who change how they look.
+func (s *Site) gallery(c echo.Context) error {
+	return s.render(c, http.StatusOK, components.Gallery(s.look()))
 }
 
 // look is what pages show of the site itself.

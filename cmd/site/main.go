@@ -30,6 +30,7 @@ type options struct {
 
 	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the course (the default)."`
 	Check    checkCommand    `cmd:"" help:"Run every path of every figure and compare it with what the dives state."`
+	Health   healthCommand   `cmd:"" help:"Ask a running site whether its figures can run."`
 	Embedded embeddedCommand `cmd:"" hidden:"" name:"embedded-server" help:"Run the simulated server."`
 }
 
