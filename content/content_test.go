@@ -68,6 +68,43 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
+// TestGuide checks that the dive in the author's guide is one, in its place.
+func TestGuide(t *testing.T) {
+	guide, err := fs.ReadFile(content.FS(), "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(guide), "Save this as `content/")
+	file, rest, _ := strings.Cut(rest, "`")
+	_, rest, _ = strings.Cut(rest, "````markdown\n")
+	dive, _, ok := strings.Cut(rest, "````\n")
+	if !ok {
+		t.Fatal("the guide holds no dive")
+	}
+	give := fstest.MapFS{file: {Data: []byte(dive)}}
+	course, _ := content.Load(content.FS(), scripts(t))
+	for _, p := range course.Pages {
+		if p.File == "" {
+			continue
+		}
+		text, err := fs.ReadFile(content.FS(), p.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		give[p.File] = &fstest.MapFile{Data: text}
+	}
+	course, faults := content.Load(give, scripts(t))
+	for _, f := range faults {
+		if f.File == file {
+			t.Error(f)
+		}
+	}
+	p, ok := course.Page("/" + strings.TrimSuffix(file, ".md"))
+	if !ok || len(p.Figures) != 1 || p.Prev == nil {
+		t.Errorf("the guide's dive is %+v", p)
+	}
+}
+
 // TestGolden reads the files of each archive in testdata as a content folder and
 // compares its pages with those that the archive wants.
 func TestGolden(t *testing.T) {
