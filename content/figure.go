@@ -171,11 +171,8 @@ func (d *draft) closed(f fence) {
 
 // misspelt tells a slip in one of our words from the name of a language.
 func (d *draft) misspelt(f fence) {
-	if f.word == "" || lexers.Get(f.word) != nil {
-		return
-	}
 	for _, word := range []string{figureFence, scriptFence, divesFence, sessionFence} {
-		if levenshtein.ComputeDistance(strings.ToLower(f.word), word) <= 2 {
+		if levenshtein.ComputeDistance(strings.ToLower(f.word), word) <= 2 && lexers.Get(f.word) == nil {
 			d.fault(f.line, fmt.Sprintf("did you mean %q?", word), "unknown kind of block %q", f.word)
 			return
 		}
