@@ -22,7 +22,7 @@ const closing = 250 * time.Millisecond
 // its last run left.
 type DB struct {
 	s    *Sandbox
-	loan *slotLoan
+	loan *loan
 	link *link
 
 	mu    sync.Mutex
@@ -32,9 +32,10 @@ type DB struct {
 	cause error // see spoilt
 }
 
-func newDB(s *Sandbox, loan *slotLoan) *DB {
+func newDB(s *Sandbox, loan *loan) *DB {
 	d := &DB{s: s, loan: loan, link: loan.slot.link}
-	d.clean = loan.from != nil // the claim found it empty
+	d.clean = loan.from != nil && !loan.used // the claim found it empty
+	loan.used = true
 	return d
 }
 
@@ -99,7 +100,7 @@ func (d *DB) Conn(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 	}
-	link, err := d.link.inst.dial(ctx, d.loan.slot.number, false)
+	link, err := d.link.inst.dial(ctx, d.s.life, d.loan.slot.number, false)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,10 @@ func (d *DB) Conn(ctx context.Context) (*Conn, error) {
 // end closes the run's own connections, and throws the shared one away unless
 // it is as good as new.
 func (d *DB) end() {
-	d.mu.Lock()
+	if !d.mu.TryLock() { // the run left a Do behind
+		d.link.wire.cut()
+		d.mu.Lock()
+	}
 	defer d.mu.Unlock()
 	d.over = true
 	for _, c := range d.conns {

@@ -53,6 +53,8 @@ type instance struct {
 type keeper struct {
 	start func(context.Context) (*instance, error)
 	log   *slog.Logger
+	life  context.Context
+	end   context.CancelFunc
 	done  chan struct{} // closed when run has returned
 
 	mu     sync.Mutex
@@ -64,17 +66,18 @@ type keeper struct {
 }
 
 func newKeeper(start func(context.Context) (*instance, error), log *slog.Logger) *keeper {
+	life, end := context.WithCancel(context.Background())
 	return &keeper{
-		start: start, log: log, done: make(chan struct{}),
+		start: start, log: log, life: life, end: end, done: make(chan struct{}),
 		why: errors.New("not started yet"), change: make(chan struct{}), beat: make(chan struct{}),
 	}
 }
 
-// open starts the first instance and keeps one running until life ends. That
-// the first one doesn't start is an error; later ones are tried again.
-func (k *keeper) open(ctx, life context.Context) error {
+// open starts the first instance and keeps one running until close. That the
+// first one doesn't start is an error; later ones are tried again.
+func (k *keeper) open(ctx context.Context) error {
 	first := make(chan error, 1)
-	go k.run(life, first)
+	go k.run(first)
 	select {
 	case err := <-first:
 		return err
@@ -83,18 +86,21 @@ func (k *keeper) open(ctx, life context.Context) error {
 	}
 }
 
-// wait returns when the server has been stopped.
-func (k *keeper) wait() { <-k.done }
+// close stops the server and returns when it has ended.
+func (k *keeper) close() {
+	k.end()
+	<-k.done
+}
 
 // run starts instances, one after the other.
-func (k *keeper) run(life context.Context, first chan<- error) {
+func (k *keeper) run(first chan<- error) {
 	defer close(k.done)
 	// A child is killed when the thread that started it ends, so this goroutine
 	// keeps its thread for good.
 	runtime.LockOSThread()
 	var delay time.Duration
-	for life.Err() == nil {
-		inst, err := k.start(life)
+	for k.life.Err() == nil {
+		inst, err := k.start(k.life)
 		if first != nil {
 			if err != nil {
 				first <- err
@@ -111,10 +117,10 @@ func (k *keeper) run(life context.Context, first chan<- error) {
 				first = nil
 			}
 			begun := time.Now()
-			err = k.watch(life, inst)
+			err = k.watch(inst)
 			k.publish(nil, err)
 			inst.stop()
-			if life.Err() != nil {
+			if k.life.Err() != nil {
 				return
 			}
 			if time.Since(begun) > healthy {
@@ -124,7 +130,7 @@ func (k *keeper) run(life context.Context, first chan<- error) {
 		}
 		select {
 		case <-time.After(delay):
-		case <-life.Done():
+		case <-k.life.Done():
 		}
 		delay = min(max(2*delay, 25*time.Millisecond), slowest)
 	}
@@ -204,19 +210,19 @@ func waitFor(ctx context.Context, event <-chan struct{}, until time.Time) bool {
 }
 
 // watch looks after an instance until it is no good any more, and says why.
-func (k *keeper) watch(life context.Context, inst *instance) error {
+func (k *keeper) watch(inst *instance) error {
 	ticks := time.NewTicker(pulseEvery)
 	defer ticks.Stop()
 	misses := 0
 	for {
 		select {
-		case <-life.Done():
+		case <-k.life.Done():
 			return errors.New("closed")
 		case <-inst.gone:
 			return errors.New("its process ended")
 		case <-ticks.C:
 		}
-		err := inst.feel(life)
+		err := inst.feel(k.life)
 		switch {
 		case err == nil:
 			misses = 0
@@ -225,7 +231,7 @@ func (k *keeper) watch(life context.Context, inst *instance) error {
 			k.beat = make(chan struct{})
 			k.mu.Unlock()
 		case redis.HasErrorPrefix(err, "BUSY"):
-			if err := k.unblock(life, inst); err != nil {
+			if err := k.unblock(inst); err != nil {
 				return err
 			}
 		case errors.Is(err, errLost):
@@ -257,10 +263,10 @@ func (inst *instance) feel(life context.Context) error {
 // unblock stops a script that runs too long. A script that has written can't be
 // stopped by itself, and some loops never see the request: then the server is
 // given up.
-func (k *keeper) unblock(life context.Context, inst *instance) error {
+func (k *keeper) unblock(inst *instance) error {
 	k.log.Warn("a script runs too long; stopping it")
 	for range 5 {
-		ctx, cancel := context.WithTimeout(life, pulseWait)
+		ctx, cancel := context.WithTimeout(k.life, pulseWait)
 		err := inst.pulse.ScriptKill(ctx).Err()
 		if err == nil || redis.HasErrorPrefix(err, "NOTBUSY") {
 			err = inst.pulse.Ping(ctx).Err()
@@ -269,8 +275,8 @@ func (k *keeper) unblock(life context.Context, inst *instance) error {
 		switch {
 		case err == nil:
 			return nil
-		case life.Err() != nil:
-			return life.Err()
+		case k.life.Err() != nil:
+			return k.life.Err()
 		case redis.HasErrorPrefix(err, "UNKILLABLE"), !redis.HasErrorPrefix(err, "BUSY"):
 			return fmt.Errorf("a script that ran too long could not be stopped: %w", err)
 		}

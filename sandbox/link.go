@@ -32,6 +32,7 @@ type link struct {
 	conn   *redis.Conn
 	wire   *wire
 	study  bool
+	forget func() bool // of the sandbox's end, which would cut it
 
 	mu      sync.Mutex // held while commands are under way
 	greeted bool       // in its database, as its user
@@ -66,7 +67,7 @@ func options(network, addr string, as login) *redis.Options {
 
 // dial connects to the server. The connection is in its database and has its
 // user only once greet has run, which do sees to.
-func (inst *instance) dial(ctx context.Context, number int, study bool) (*link, error) {
+func (inst *instance) dial(ctx, life context.Context, number int, study bool) (*link, error) {
 	raw, err := inst.connect(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -75,6 +76,7 @@ func (inst *instance) dial(ctx context.Context, number int, study bool) (*link, 
 		return nil, fmt.Errorf("%w: %w", ErrDown, err)
 	}
 	l := &link{inst: inst, number: number, study: study, wire: &wire{Conn: raw}}
+	l.forget = context.AfterFunc(life, l.wire.cut)
 	opt := options(inst.network, inst.addr, inst.lender)
 	opt.ReadTimeout, opt.WriteTimeout = -2, -2 // the wire has deadlines of its own
 	opt.ReadBufferSize, opt.WriteBufferSize = 8<<10, 8<<10
@@ -240,6 +242,8 @@ func (l *link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, pa
 		return fmt.Errorf("%w: the reply is longer than %d bytes", ErrTooMuch, most)
 	case cutOff && ctx.Err() != nil:
 		return ended(ctx)
+	case l.wire.wasCut():
+		return fmt.Errorf("%w: the connection was cut", ErrDown)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: nothing within %v", ErrLate, patience)
 	}
@@ -326,6 +330,7 @@ func (l *link) close() {
 }
 
 func (l *link) shut() {
+	l.forget()
 	_ = l.conn.Close()
 	_ = l.client.Close()
 	_ = l.wire.Conn.Close()

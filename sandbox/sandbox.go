@@ -153,13 +153,14 @@ type Sandbox struct {
 	opt     Options
 	scripts catalogue
 	keeper  *keeper
-	runs    chan *slot   // databases at rest, for single runs
-	studies chan []*slot // and for explorations, which must not starve them
+	runs    chan *slot    // databases at rest, for single runs
+	studies chan []*slot  // and for explorations, which must not starve them
+	lost    chan struct{} // one for each of them that is never lent again
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	pending sync.WaitGroup // databases whose last commands may still be running
-	cleanUp func()         // once the server has ended
+	cleanUp func() // once the server has ended
+	closing sync.Once
 }
 
 // A slot is one database of the server, lent to one run at a time.
@@ -183,9 +184,9 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s.keeper = newKeeper(start, s.opt.Log)
-	if err := s.keeper.open(ctx, s.life); err != nil {
+	if err := s.keeper.open(ctx); err != nil {
 		s.end()
-		s.keeper.wait()
+		s.keeper.close()
 		s.cleanUp()
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (s *Sandbox) share(numbers []int) {
 	if len(numbers) <= lanes {
 		studies = 0
 	}
-	s.studies = make(chan []*slot, max(studies, 1))
+	s.studies = make(chan []*slot, studies)
 	for range studies {
 		study := make([]*slot, lanes)
 		for i := range study {
@@ -214,22 +215,23 @@ func (s *Sandbox) share(numbers []int) {
 	for _, n := range numbers {
 		s.runs <- &slot{number: n}
 	}
+	s.lost = make(chan struct{}, cap(s.runs)+cap(s.studies))
 }
 
 // Close ends the runs that are under way, cuts every connection and stops the
-// server, if it is the sandbox's own.
+// server, if it is the sandbox's own. Closing twice does nothing more.
 func (s *Sandbox) Close() error {
-	s.end()
-	s.keeper.wait()
-	s.pending.Wait()
-	s.drop()
-	s.cleanUp()
+	s.closing.Do(s.close)
 	return nil
 }
 
-// drop closes the warm connections of the databases at rest.
-func (s *Sandbox) drop() {
-	for {
+func (s *Sandbox) close() {
+	s.end()
+	// Every database comes back by itself, now that its connections are cut; a
+	// run that does not return is left behind.
+	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for range cap(s.runs) + cap(s.studies) {
 		select {
 		case slot := <-s.runs:
 			slot.drop()
@@ -237,10 +239,12 @@ func (s *Sandbox) drop() {
 			for _, slot := range study {
 				slot.drop()
 			}
-		default:
-			return
+		case <-s.lost:
+		case <-patience.Done():
 		}
 	}
+	s.keeper.close()
+	s.cleanUp()
 }
 
 func (s *slot) drop() {
@@ -272,195 +276,7 @@ func (s *Sandbox) Faithful(args []string) bool {
 	if !s.Engine().Simulated() {
 		return true
 	}
-	return faithful(args, s.opt.Scripts)
-}
-
-// Use lends f an empty database, and takes it back when f returns or panics. It
-// waits for one no longer than Options.Wait. Where the server turns out to have
-// lost its scripts, or to be held up by another run's endless one, that is put
-// right and f runs once more, in an empty database again.
-func (s *Sandbox) Use(ctx context.Context, f func(*DB) error) error {
-	patience := time.Now().Add(s.opt.Wait)
-	slot, err := take(ctx, s, s.runs)
-	if err != nil {
-		return err
-	}
-	slots := []*slotLoan{{slot: slot}}
-	defer s.giveBack(slots, func() { s.runs <- slot })
-	return s.lend(ctx, slots, patience, func(dbs []*DB) error { return f(dbs[0]) })
-}
-
-// Lend lends f n databases at once, for an exploration that sends thousands of
-// commands. Explorations have databases of their own and never starve single
-// runs. Otherwise it is like Use.
-func (s *Sandbox) Lend(ctx context.Context, n int, f func([]*DB) error) error {
-	if n < 1 || n > lanes {
-		return fmt.Errorf("%w: %d databases at once, of %d at most", ErrTooMuch, n, lanes)
-	}
-	patience := time.Now().Add(s.opt.Wait)
-	study, err := take(ctx, s, s.studies)
-	if err != nil {
-		return err
-	}
-	slots := make([]*slotLoan, n)
-	for i := range slots {
-		slots[i] = &slotLoan{slot: study[i]}
-	}
-	defer s.giveBack(slots, func() { s.studies <- study })
-	return s.lend(ctx, slots, patience, f)
-}
-
-// take waits for something at rest, a little while. The channel is the limiter.
-func take[T any](ctx context.Context, s *Sandbox, from <-chan T) (T, error) {
-	var none T
-	select {
-	case taken := <-from:
-		if s.life.Err() != nil {
-			return none, fmt.Errorf("%w: closed", ErrDown)
-		}
-		return taken, nil
-	default:
-	}
-	timer := time.NewTimer(s.opt.Wait)
-	defer timer.Stop()
-	select {
-	case taken := <-from:
-		return taken, nil
-	case <-timer.C:
-		return none, fmt.Errorf("%w: no database came free in %v", ErrBusy, s.opt.Wait)
-	case <-ctx.Done():
-		return none, ended(ctx)
-	case <-s.life.Done():
-		return none, fmt.Errorf("%w: closed", ErrDown)
-	}
-}
-
-// A slotLoan is a slot while it is lent, with what must end before the next
-// run may have it.
-type slotLoan struct {
-	slot  *slot
-	from  *instance // that claimed it, on a server of somebody else's
-	after []<-chan struct{}
-}
-
-// lend runs f in the databases of slots, at most twice.
-func (s *Sandbox) lend(ctx context.Context, loans []*slotLoan, patience time.Time, f func([]*DB) error) error {
-	for again := false; ; again = true {
-		cause, err := s.lendOnce(ctx, loans, patience, f)
-		if cause == nil {
-			return err
-		}
-		if again {
-			return cause
-		}
-		if healed := s.heal(ctx, loans, cause); healed != nil {
-			return healed
-		}
-		patience = time.Now().Add(s.opt.Wait)
-	}
-}
-
-// lendOnce runs f in the databases of slots. cause says that what f saw must not
-// count, since the server lacked its scripts or was held up by another run.
-func (s *Sandbox) lendOnce(ctx context.Context, loans []*slotLoan, patience time.Time, f func([]*DB) error) (cause, err error) {
-	dbs := make([]*DB, len(loans))
-	for i, loan := range loans {
-		if err := s.connect(ctx, loan, patience); err != nil {
-			return nil, err
-		}
-		dbs[i] = newDB(s, loan)
-		defer dbs[i].end()
-	}
-	err = f(dbs)
-	for _, db := range dbs {
-		if cause := db.spoilt(); cause != nil {
-			return cause, err
-		}
-	}
-	return nil, err
-}
-
-// connect sees to it that a slot has a live connection to the server that runs
-// now. If there is none, it waits for the server to come back, until patience
-// runs out.
-func (s *Sandbox) connect(ctx context.Context, loan *slotLoan, patience time.Time) error {
-	slot := loan.slot
-	for {
-		inst, err := s.keeper.await(ctx, patience)
-		if err != nil {
-			return err
-		}
-		if slot.link != nil && (slot.link.inst != inst || !slot.link.wire.alive()) {
-			slot.drop()
-		}
-		if slot.link == nil {
-			slot.link, err = inst.dial(ctx, slot.number, slot.study)
-		}
-		if err == nil && inst.claim != nil && loan.from != inst {
-			err = inst.claim(ctx, slot.number)
-			if err == nil {
-				loan.from = inst
-			}
-		}
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if !s.keeper.replaced(ctx, inst, patience) {
-			return err
-		}
-	}
-}
-
-// heal puts right what made a run see a server that was not fit to be seen.
-func (s *Sandbox) heal(ctx context.Context, loans []*slotLoan, cause error) error {
-	if errors.Is(cause, errNoScript) {
-		inst, err := s.keeper.current()
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDown, err)
-		}
-		if err := inst.load(ctx, s.scripts); err != nil {
-			return fmt.Errorf("%w: load the scripts again: %w", ErrDown, err)
-		}
-		s.opt.Log.Warn("the server had lost its scripts; loaded them again")
-	} else if !s.keeper.calm(ctx, s.opt.Answer) {
-		return cause
-	}
-	for _, loan := range loans {
-		for _, done := range loan.after {
-			select {
-			case <-done:
-			case <-ctx.Done():
-				return ended(ctx)
-			}
-		}
-		loan.after = nil
-	}
-	return nil
-}
-
-// giveBack returns databases to those at rest, at once if the server is done
-// with all that was sent to it, and otherwise as soon as it is: a command of
-// the old run must never reach the next one's database.
-func (s *Sandbox) giveBack(loans []*slotLoan, back func()) {
-	settled := true
-	for _, loan := range loans {
-		settled = settled && len(loan.after) == 0 && loan.from == nil
-	}
-	if settled {
-		back()
-		return
-	}
-	s.pending.Go(func() {
-		for _, loan := range loans {
-			for _, done := range loan.after {
-				<-done
-			}
-			if loan.from != nil && !loan.from.release(s.life, loan.slot.number) {
-				return // it holds somebody else's keys now: never again
-			}
-		}
-		back()
-	})
+	return faithful(s.keeper.facts(), args, s.opt.Scripts)
 }
 
 // ended gives the error of a context that is over: being late is the sandbox's

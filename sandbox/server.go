@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -54,7 +55,7 @@ func (s *Sandbox) starter() (func(context.Context) (*instance, error), error) {
 // directory.
 func (s *Sandbox) child(mode Mode, argv []string) (func(context.Context) (*instance, error), error) {
 	if len(argv) == 0 {
-		return nil, errors.New("the simulated server needs a command to start it")
+		return nil, errNoEmbedded
 	}
 	dir, err := openPrivateDir()
 	if err != nil {
@@ -82,14 +83,17 @@ func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir,
 	config := serverConfig(socket, dir, admin, count)
 	args := append(append([]string{}, argv[1:]...), "-")
 	if mode == Embedded {
-		config = embeddedConfig(socket, admin, inst.lender, inst.runner)
+		config = embeddedConfig(socket, inst.runner, admin, inst.lender)
 		args = argv[1:]
 		inst.flush = []any{"FLUSHDB"}
 	}
 	cmd := exec.Command(argv[0], args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"LC_ALL=C"} // the site's environment is none of its business
-	cmd.Stdin = strings.NewReader(config)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+	}
 	output := &tail{most: 4 << 10}
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.WaitDelay = time.Second
@@ -99,6 +103,10 @@ func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir,
 	}
 	if mode == Managed { // a Go process needs address space that it never uses
 		bound(cmd.Process.Pid)
+	}
+	_, err = io.WriteString(stdin, config)
+	if mode == Managed {
+		_ = stdin.Close() // the simulated server lives as long as it is open
 	}
 	gone := make(chan struct{})
 	go func() { // the one that waits for it
@@ -112,13 +120,16 @@ func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir,
 	inst.stop = func() {
 		_ = cmd.Process.Kill()
 		<-gone
+		_ = stdin.Close()
 		_ = inst.admin.Close()
 		_ = inst.pulse.Close()
 		_ = os.Remove(socket)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	err := inst.ready(ctx)
+	if err == nil {
+		err = inst.ready(ctx)
+	}
 	if err == nil {
 		if mode == Embedded {
 			err = inst.prepareEmbedded(ctx)

@@ -44,6 +44,13 @@ func (w *wire) cut() {
 	}
 }
 
+// wasCut tells whether the wire is good for nothing but draining.
+func (w *wire) wasCut() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.off
+}
+
 // drain says goodbye and reads until the other side has hung up.
 func (w *wire) drain() {
 	w.mu.Lock()

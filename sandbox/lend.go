@@ -1,0 +1,215 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Use lends f an empty database, and takes it back when f returns or panics. It
+// waits for one no longer than Options.Wait. Where the server turns out to have
+// lost its scripts, or to be held up by another run's endless one, that is put
+// right and f runs once more, in an empty database again.
+func (s *Sandbox) Use(ctx context.Context, f func(*DB) error) error {
+	for {
+		slot, err := take(ctx, s, s.runs)
+		if err != nil {
+			return err
+		}
+		err = s.useSlot(ctx, slot, f)
+		if !errors.Is(err, errForeign) {
+			return err
+		}
+		// Somebody put keys into a database at rest. There are others.
+		s.opt.Log.Warn("a database holds keys that this site did not put there; leaving it alone", "database", slot.number)
+	}
+}
+
+// useSlot lends f the database of one slot.
+func (s *Sandbox) useSlot(ctx context.Context, slot *slot, f func(*DB) error) error {
+	loans := []*loan{{slot: slot}}
+	defer s.giveBack(loans, func() { s.runs <- slot })
+	return s.lend(ctx, loans, func(dbs []*DB) error { return f(dbs[0]) })
+}
+
+// Lend lends f n databases at once, for an exploration that sends thousands of
+// commands. Explorations have databases of their own and never starve single
+// runs. Otherwise it is like Use.
+func (s *Sandbox) Lend(ctx context.Context, n int, f func([]*DB) error) error {
+	if n < 1 || n > lanes {
+		return fmt.Errorf("%w: %d databases at once, of %d at most", ErrTooMuch, n, lanes)
+	}
+	study, err := take(ctx, s, s.studies)
+	if err != nil {
+		return err
+	}
+	loans := make([]*loan, n)
+	for i := range loans {
+		loans[i] = &loan{slot: study[i]}
+	}
+	defer s.giveBack(loans, func() { s.studies <- study })
+	return s.lend(ctx, loans, f)
+}
+
+// take waits for something at rest, a little while. The channel is the limiter.
+func take[T any](ctx context.Context, s *Sandbox, from chan T) (T, error) {
+	var none T
+	select {
+	case taken := <-from:
+		if s.life.Err() != nil {
+			from <- taken // Close is waiting for it
+			return none, fmt.Errorf("%w: closed", ErrDown)
+		}
+		return taken, nil
+	default:
+	}
+	timer := time.NewTimer(s.opt.Wait)
+	defer timer.Stop()
+	select {
+	case taken := <-from:
+		return taken, nil
+	case <-timer.C:
+		return none, fmt.Errorf("%w: no database came free in %v", ErrBusy, s.opt.Wait)
+	case <-ctx.Done():
+		return none, ended(ctx)
+	case <-s.life.Done():
+		return none, fmt.Errorf("%w: closed", ErrDown)
+	}
+}
+
+// A loan is a slot while it is lent, with what must end before the next
+// run may have it.
+type loan struct {
+	slot  *slot
+	from  *instance         // that claimed it, on a server of somebody else's
+	after []<-chan struct{} // each closes when the server is done with a connection
+	used  bool              // it is no longer as it was when it was lent
+	lost  bool              // it holds somebody else's keys
+}
+
+// lend runs f in the databases of slots, at most twice.
+func (s *Sandbox) lend(ctx context.Context, loans []*loan, f func([]*DB) error) error {
+	patience := time.Now().Add(s.opt.Wait)
+	for again := false; ; again = true {
+		cause, err := s.lendOnce(ctx, loans, patience, f)
+		if cause == nil {
+			return err
+		}
+		if again {
+			return cause
+		}
+		if healed := s.heal(ctx, loans, cause); healed != nil {
+			return healed
+		}
+		patience = time.Now().Add(s.opt.Wait)
+	}
+}
+
+// lendOnce runs f in the databases of slots. cause says that what f saw must not
+// count, since the server lacked its scripts or was held up by another run.
+func (s *Sandbox) lendOnce(ctx context.Context, loans []*loan, patience time.Time, f func([]*DB) error) (cause, err error) {
+	dbs := make([]*DB, len(loans))
+	for i, loan := range loans {
+		if err := s.connect(ctx, loan, patience); err != nil {
+			return nil, err
+		}
+		dbs[i] = newDB(s, loan)
+		defer dbs[i].end()
+	}
+	err = f(dbs)
+	for _, db := range dbs {
+		if cause := db.spoilt(); cause != nil {
+			return cause, err
+		}
+	}
+	return nil, err
+}
+
+// connect sees to it that a slot has a live connection to the server that runs
+// now. If there is none, it waits for the server to come back, until patience
+// runs out.
+func (s *Sandbox) connect(ctx context.Context, loan *loan, patience time.Time) error {
+	slot := loan.slot
+	for {
+		inst, err := s.keeper.await(ctx, patience)
+		if err != nil {
+			return err
+		}
+		if slot.link != nil && (slot.link.inst != inst || !slot.link.wire.alive()) {
+			slot.drop()
+		}
+		if slot.link == nil {
+			slot.link, err = inst.dial(ctx, s.life, slot.number, slot.study)
+		}
+		if err == nil && inst.claim != nil && loan.from != inst {
+			if err = inst.claim(ctx, slot.number); err == nil {
+				loan.from = inst
+			}
+			loan.lost = errors.Is(err, errForeign)
+		}
+		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrDown) {
+			return err
+		}
+		if !s.keeper.replaced(ctx, inst, patience) {
+			return err
+		}
+	}
+}
+
+// heal puts right what made a run see a server that was not fit to be seen.
+func (s *Sandbox) heal(ctx context.Context, loans []*loan, cause error) error {
+	if errors.Is(cause, errNoScript) {
+		inst, err := s.keeper.current()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDown, err)
+		}
+		if err := inst.load(ctx, s.scripts); err != nil {
+			return fmt.Errorf("%w: load the scripts again: %w", ErrDown, err)
+		}
+		s.opt.Log.Warn("the server had lost its scripts; loaded them again")
+	} else if !s.keeper.calm(ctx, s.opt.Answer) {
+		return cause
+	}
+	for _, loan := range loans {
+		for _, done := range loan.after {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return ended(ctx)
+			}
+		}
+		loan.after = nil
+	}
+	return nil
+}
+
+// giveBack returns databases to those at rest, at once if the server is done
+// with all that was sent to it, and otherwise as soon as it is: a command of
+// the old run must never reach the next one's database.
+func (s *Sandbox) giveBack(loans []*loan, back func()) {
+	settled, lost := true, false
+	for _, loan := range loans {
+		settled = settled && len(loan.after) == 0 && loan.from == nil
+		lost = lost || loan.lost
+	}
+	if settled && !lost {
+		back()
+		return
+	}
+	go func() {
+		for _, loan := range loans {
+			for _, done := range loan.after {
+				<-done
+			}
+			if loan.from != nil {
+				loan.from.release(s.life, loan.slot.number)
+			}
+		}
+		if lost {
+			s.lost <- struct{}{}
+			return
+		}
+		back()
+	}()
+}
