@@ -47,11 +47,22 @@ func kind(f *figures.Figure) string {
 // explores tells whether any path of a figure runs every schedule.
 func explores(f *figures.Figure) bool { return slices.ContainsFunc(f.Paths, (*figures.Path).Explores) }
 
-// actorOf is the label of the actor that a path lights up; empty where the
-// path's own label says it already.
+// actorOf is the label of the actor that a path lights up, or the names of all
+// that race in it; empty where the path's own label says it already.
 func actorOf(f *figures.Figure, p *figures.Path) string {
+	var racing []string
+	for _, s := range p.Steps {
+		for _, r := range s.Race {
+			if !slices.Contains(racing, r.Actor) {
+				racing = append(racing, r.Actor)
+			}
+		}
+	}
+	if len(racing) > 1 {
+		return strings.Join(racing, ", ")
+	}
 	label := f.Label(p.Actor)
-	if strings.EqualFold(label, p.Label) {
+	if strings.Contains(strings.ToLower(p.Label), strings.ToLower(label)) {
 		return ""
 	}
 	return label
@@ -108,14 +119,6 @@ func decisive(p *figures.Path, r *figures.Result) (figures.Entry, bool) {
 		}
 	}
 	return figures.Entry{}, false
-}
-
-// statusOf is the status of a result, if there is one.
-func statusOf(r *figures.Result) string {
-	if r == nil {
-		return ""
-	}
-	return r.Status.String()
 }
 
 // sourceWords says where a verdict comes from and what it cost.

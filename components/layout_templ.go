@@ -177,7 +177,7 @@ func Layout(site Site, head Head) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<button class=\"theme\" type=\"button\" data-theme-switch hidden><svg class=\"mark\" viewBox=\"0 0 16 16\" aria-hidden=\"true\" focusable=\"false\"><circle cx=\"8\" cy=\"8\" r=\"6\"></circle> <path class=\"theme-half\" d=\"M8 2a6 6 0 0 1 0 12z\"></path></svg> <span class=\"visually-hidden\">Theme:</span> <span data-theme-name>system</span></button></div></header><main id=\"main\" tabindex=\"-1\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<button class=\"theme\" type=\"button\" data-theme-switch><svg class=\"mark\" viewBox=\"0 0 16 16\" aria-hidden=\"true\" focusable=\"false\"><circle cx=\"8\" cy=\"8\" r=\"6\"></circle> <path class=\"theme-half\" d=\"M8 2a6 6 0 0 1 0 12z\"></path></svg> <span class=\"visually-hidden\">Theme:</span> <span data-theme-name>system</span></button></div></header><main id=\"main\" tabindex=\"-1\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -89,8 +89,8 @@ func headOf(p *content.Page) Head {
 
 // title is the text of a browser's tab: the page, then what it belongs to.
 func (h Head) title() string {
-	if h.Page != nil && h.Page.Kind == content.KindHome {
-		return h.Title + " · Lockstep"
+	if h.Title == "" {
+		return "Lockstep: a course on distributed locking"
 	}
 	if h.Page != nil && h.Page.ID != "" {
 		return h.Title + " · " + h.Page.ID + " · Lockstep"

@@ -107,11 +107,12 @@ class Figure {
 
   // ---- What the figure does
 
-  // point lights a path and shows its recorded verdict.
+  // point lights a path and shows its recorded verdict, unless the live one is
+  // there already.
   point(path) {
     this.stop();
     this.at = path;
-    this.show({ path });
+    if (this.view?.path !== path) this.show({ path });
   }
 
   // stop gives up what is waiting or under way.
@@ -206,9 +207,7 @@ class Figure {
   }
 
   busy(on) {
-    const readout = this.root.querySelector('.readout');
-    readout.dataset.busy = on;
-    readout.setAttribute('aria-busy', on);
+    this.root.querySelector('.readout').setAttribute('aria-busy', on);
   }
 
   // ---- The figure's own elements
@@ -247,7 +246,6 @@ class Figure {
   put(parts) {
     for (const part of parts) {
       const now = part.cloneNode(true);
-      for (const button of now.querySelectorAll('[data-copy]')) button.hidden = false;
       const old = this.root.querySelector(`[data-part="${part.dataset.part}"]`);
       if (old) old.replaceWith(now);
       else this.root.querySelector('.says').append(now);

@@ -21,7 +21,6 @@ function theme(name) {
   themeSwitch.querySelector('[data-theme-name]').textContent = name;
 }
 theme(document.documentElement.dataset.theme ?? 'system');
-themeSwitch.hidden = false;
 themeSwitch.addEventListener('click', () => {
   const now = document.documentElement.dataset.theme ?? 'system';
   const next = themes[(themes.indexOf(now) + 1) % themes.length];
@@ -40,7 +39,6 @@ for (const pre of document.querySelectorAll('.body pre')) {
   pre.replaceWith(box);
   box.append(pre, button);
 }
-for (const button of document.querySelectorAll('[data-copy]')) button.hidden = false;
 document.addEventListener('click', async (e) => {
   const button = e.target.closest('[data-copy]');
   if (!button) return;
