@@ -30,11 +30,12 @@ func (r *Runner) checkPath(ctx context.Context, fig *Figure, path *Path) (Faults
 		fault     Fault
 		needs     *NeedsError
 		simulated *SimulatedError
+		servers   *ServersError
 	)
 	switch {
 	case errors.As(err, &fault):
 		return Faults{fault}, nil
-	case errors.As(err, &needs), errors.As(err, &simulated):
+	case errors.As(err, &needs), errors.As(err, &simulated), errors.As(err, &servers):
 		return nil, nil // such a path shows its recorded verdict, and says why
 	case err != nil:
 		return nil, err

@@ -43,15 +43,22 @@ func (e *exprError) Error() string { return fmt.Sprintf("column %d: %s", e.colum
 
 // compile reads an expression. The names that it uses are kept, so that a name
 // which nothing binds can be found before anything runs.
-func compile(source string) (*Expr, error) {
+//
+// The library has functions of its own, such as first; a name in bound is the
+// author's, and hides the function of that name.
+func compile(source string, bound []string) (*Expr, error) {
 	seen := &nameVisitor{}
-	program, err := expr.Compile(source,
+	options := []expr.Option{
 		expr.AllowUndefinedVariables(),
 		expr.MaxNodes(maxNodes),
 		expr.Patch(seen),
 		expr.DisableBuiltin("now"),
 		expr.Function("code", func(args ...any) (any, error) { return code(args[0]), nil }, new(func(any) string)),
-	)
+	}
+	for _, name := range bound {
+		options = append(options, expr.DisableBuiltin(name))
+	}
+	program, err := expr.Compile(source, options...)
 	if err != nil {
 		var at *file.Error
 		if errors.As(err, &at) {
@@ -129,14 +136,14 @@ type part struct {
 var braces = regexp.MustCompile(`\{\{(~?)\s*((?s:.*?))\s*\}\}`)
 
 // parseTemplate reads a text with expressions in it.
-func parseTemplate(source string) (Template, error) {
+func parseTemplate(source string, bound []string) (Template, error) {
 	t := Template{Source: source}
 	rest := 0
 	for _, at := range braces.FindAllStringSubmatchIndex(source, -1) {
 		if at[0] > rest {
 			t.parts = append(t.parts, part{text: source[rest:at[0]]})
 		}
-		e, err := compile(source[at[4]:at[5]])
+		e, err := compile(source[at[4]:at[5]], bound)
 		if err != nil {
 			var bad *exprError
 			if errors.As(err, &bad) {
@@ -278,6 +285,7 @@ type Command struct {
 	Source string
 	args   []Template
 	line   Template
+	sql    bool // a statement for the SQL store: it has no arguments
 }
 
 // placeholder stands for the i-th expression while a line is split into its
@@ -285,9 +293,9 @@ type Command struct {
 func placeholder(i int) string { return string(rune(0xF0000 + i)) }
 
 // parseCommand splits a command line as valkey-cli does.
-func parseCommand(source string) (Command, error) {
+func parseCommand(source string, bound []string) (Command, error) {
 	c := Command{Source: source}
-	line, err := parseTemplate(source)
+	line, err := parseTemplate(source, bound)
 	if err != nil {
 		return c, err
 	}

@@ -2,7 +2,11 @@
 // paths on the sandbox, and judges what the server answered.
 package figures
 
-import "time"
+import (
+	"slices"
+	"strconv"
+	"time"
+)
 
 // A Figure is a drawing whose paths run on a real server.
 type Figure struct {
@@ -11,8 +15,8 @@ type Figure struct {
 	Idle     string  // what the readout says before anything was pointed at
 	Actors   []Actor // in drawing order
 	Resource string  // the key drawn as the protected thing; may be empty
-	Topology string  // figures.md, section 4; empty for the one sandbox server
-	Setup    []Step  // runs before each path
+	Topology Topology
+	Setup    []Step // runs before each path
 	Paths    []*Path
 	File     string // where it stands, for faults
 	Line     int
@@ -37,6 +41,8 @@ type Path struct {
 	Events   []Event
 	Always   []Condition // judged after every transition
 	Finally  []Condition // judged at the end of a schedule
+	Sample   *Sample     // what is read along the way of a path in real time
+	Loads    []Load      // set in place of Steps: many clients at once
 	Observe  []Observation
 	Verdicts []Rule // the path's own, then the figure's
 	Static   string // the verdict where nothing can run; may be empty
@@ -45,6 +51,36 @@ type Path struct {
 
 // Explores tells whether every schedule of the path is run.
 func (p *Path) Explores() bool { return len(p.Programs) > 0 }
+
+// Timed tells whether the path runs in real time, so that watching it is worth
+// a reader's while.
+func (p *Path) Timed() bool {
+	return p.Sample != nil || len(p.Loads) > 0 || slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Timed || s.Every > 0 || s.Retry != nil || s.Kind == Stop || s.Kind == Resume
+	})
+}
+
+// A Topology is the servers on which a figure's paths run. The zero value is
+// the one sandbox server.
+type Topology struct {
+	Replicas    int // a primary with so many replicas
+	Independent int // so many servers that know nothing of each other
+}
+
+// Several tells whether the figure needs servers of its own.
+func (t Topology) Several() bool { return t.Replicas+t.Independent > 0 }
+
+// Nodes are the names of the servers, as steps use them.
+func (t Topology) Nodes() []string {
+	var names []string
+	if t.Replicas > 0 {
+		names = append(names, "primary", "replica", "replica2")[:1+t.Replicas]
+	}
+	for i := range t.Independent {
+		names = append(names, "n"+strconv.Itoa(i+1))
+	}
+	return names
+}
 
 // Path finds a path by its id.
 func (f *Figure) Path(id string) (*Path, bool) {
@@ -71,18 +107,27 @@ type StepKind int
 
 // The kinds of a step, by their main key.
 const (
-	Send  StepKind = iota // NAME: COMMAND
-	Lapse                 // lapse: KEY
-	Wait                  // wait: 20ms
-	Crash                 // crash: NAME
-	Race                  // race: [steps]
-	Work                  // NAME: work
+	Send    StepKind = iota // NAME: COMMAND
+	Lapse                   // lapse: KEY
+	Wait                    // wait: 20ms
+	Crash                   // crash: NAME
+	Race                    // race: [steps]
+	Work                    // NAME: work
+	Stop                    // stop: NAME
+	Resume                  // resume: NAME
+	Cut                     // cut: REPLICA
+	Sync                    // sync: REPLICA
+	Kill                    // kill: NODE
+	Promote                 // promote: NODE
+	Down                    // down: NODE
+	Up                      // up: NODE
 )
 
 // A Step is one thing that happens in a path.
 type Step struct {
 	Kind    StepKind
-	Actor   string // who sends, works or crashes
+	Actor   string // who sends, works, crashes, stops or resumes
+	Target  string // the server of the topology, "all", or "sql"; of a fault: the server that it strikes
 	Command Command
 	Key     Template      // of a lapse
 	For     time.Duration // of a wait
@@ -94,6 +139,33 @@ type Step struct {
 	Stop    bool   // in a program: "else: stop"
 	Enter   bool   // in a program: the mark "enter" follows this transition
 	Leave   bool   // in a program: the mark "leave" follows it
+	Line    int
+	Timed   bool          // it waits for At
+	At      time.Duration // counted from the start of the steps
+	Every   time.Duration // it is repeated
+	Until   time.Duration // until then; 0: to the end of the path
+	Retry   *Retry
+}
+
+// A Retry repeats a step until its reply is neither nil, 0 nor an error.
+type Retry struct {
+	Every  time.Duration
+	Jitter time.Duration // up to so much more, at random
+	For    time.Duration // then it gives up
+}
+
+// A Sample is values that are read again and again while a path runs.
+type Sample struct {
+	Every  time.Duration
+	Values []Observation
+}
+
+// A Load is many clients that do the same at once.
+type Load struct {
+	Name    string
+	Clients int
+	Times   int // how often each does the steps
+	Steps   []Step
 	Line    int
 }
 
@@ -126,6 +198,7 @@ type Condition struct {
 // An Observation is a value read after the steps.
 type Observation struct {
 	Name     string
+	Target   string
 	Command  Command
 	Received string // in place of a command: the actor whose commands the server counted
 	Line     int

@@ -31,8 +31,8 @@ var (
 
 var (
 	figureKeys  = []string{"id", "title", "idle", "actors", "resource", "needs", "topology", "setup", "paths", "observe", "verdicts"}
-	pathKeys    = []string{"id", "label", "actor", "needs", "setup", "steps", "programs", "events", "always", "finally", "observe", "verdicts", "static"}
-	stepKeys    = []string{"lapse", "wait", "crash", "race", "work", "as", "reply", "note"}
+	pathKeys    = []string{"id", "label", "actor", "needs", "setup", "steps", "programs", "events", "always", "finally", "sample", "loads", "observe", "verdicts", "static"}
+	stepKeys    = []string{"lapse", "wait", "crash", "race", "work", "stop", "resume", "cut", "sync", "kill", "promote", "down", "up", "as", "reply", "note", "at", "every", "until", "retry", "else"}
 	programKeys = []string{"do", "work", "as", "else", "reply", "note", "enter", "leave"}
 	eventKeys   = []string{"lapse", "crash", "if", "times"}
 	ruleKeys    = []string{"when", "status", "text"}
@@ -62,6 +62,7 @@ func Parse(text []byte, file string, firstLine int, scripts lua.Scripts) (*Figur
 		}
 		return nil, p.faults
 	}
+	p.findNames(top)
 	p.figure(top)
 	p.faults.Sort()
 	return p.fig, p.faults
@@ -75,8 +76,11 @@ func (p *figureParser) figure(top *yaml.Node) {
 	var paths *yaml.Node
 	keys := p.entries(top, "the figure")
 	for _, e := range keys {
-		if e.key == "actors" { // first: steps are checked against them
+		switch e.key { // first: steps are checked against them
+		case "actors":
 			p.declareActors(e.value)
+		case "topology":
+			f.Topology = p.topology(e.value)
 		}
 	}
 	for _, e := range keys {
@@ -93,8 +97,6 @@ func (p *figureParser) figure(top *yaml.Node) {
 		case "needs":
 			needs = p.texts(e.value, "needs")
 		case "topology":
-			f.Topology = p.text(e.value, "topology")
-			p.fault(e.line, "figures run on the one sandbox server", "topology %q can't be run here", f.Topology)
 		case "setup":
 			f.Setup = p.steps(e.value, "setup")
 		case "paths":
@@ -133,6 +135,7 @@ func (p *figureParser) figure(top *yaml.Node) {
 	}
 	for _, path := range f.Paths {
 		p.checkSteps(path)
+		p.checkTimes(path)
 	}
 	p.checkNames(rules)
 }
@@ -224,6 +227,10 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []Observation,
 			path.Always = p.conditions(e.value, "always")
 		case "finally":
 			path.Finally = p.conditions(e.value, "finally")
+		case "sample":
+			path.Sample = p.sample(e.value)
+		case "loads":
+			path.Loads = p.loads(e.value)
 		case "observe":
 			path.Observe = p.observe(e.value)
 		case "verdicts":
@@ -240,12 +247,17 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []Observation,
 	if path.Label == "" {
 		path.Label = path.ID
 	}
+	if kinds := min(len(path.Programs), 1) + min(len(path.Loads), 1); kinds > 0 && p.fig.Topology.Several() {
+		p.fault(n.Line, "give it steps", "path %q can't run its clients on several servers", path.ID)
+	} else if kinds > 1 || len(path.Loads) > 0 && len(path.Steps) > 0 {
+		p.fault(n.Line, "make two paths of it", "path %q has loads beside other things to do", path.ID)
+	}
 	switch {
 	case len(path.Programs) > 0 && len(path.Steps) > 0:
 		p.fault(n.Line, "steps run once, in their order; programs run in every order", "path %q has both steps and programs", path.ID)
 	case len(path.Programs) == 0 && (len(path.Events)+len(path.Always)+len(path.Finally)) > 0:
 		p.fault(n.Line, "events, always and finally belong to programs", "path %q has no programs", path.ID)
-	case len(path.Programs) == 0 && len(path.Steps) == 0 && len(setup) == 0 && len(p.fig.Setup) == 0:
+	case len(path.Programs) == 0 && len(path.Loads) == 0 && len(path.Steps) == 0 && len(setup) == 0 && len(p.fig.Setup) == 0:
 		p.fault(n.Line, "give it `steps:` or `programs:`", "path %q does nothing", path.ID)
 	}
 	path.Setup = append(slices.Clone(p.fig.Setup), setup...)
@@ -308,49 +320,76 @@ func (p *figureParser) step(n *yaml.Node) (Step, bool) {
 		is := e.key
 		if m := actorKey.FindStringSubmatch(e.key); m != nil {
 			is, s.Actor = "actor", m[1]
-			if m[2] != "" {
-				p.fault(e.line, "figures run on the one sandbox server", "%q names another server", e.key)
-			}
+			s.Target = p.target(m[2], e)
 		}
-		switch is {
-		case "actor", "lapse", "wait", "crash", "race", "work":
+		kind, isMain := mainKeys[is]
+		if isMain {
 			if main != "" {
 				p.fault(e.line, "give each its own `- `", "a step does two things, %s and %s", main, e.key)
 				return s, false
 			}
-			main = e.key
+			main, s.Kind = e.key, kind
 		}
 		switch is {
 		case "actor":
 			p.knownActor(s.Actor, e.line)
 			p.command(&s, e.value)
 		case "lapse":
-			s.Kind, s.Key = Lapse, p.template(e.value, "lapse")
+			s.Key = p.template(e.value, "lapse")
 		case "wait":
-			s.Kind, s.For = Wait, p.duration(e.value)
-		case "crash":
-			s.Kind, s.Actor = Crash, p.text(e.value, "crash")
+			s.For = p.duration(e.value)
+		case "crash", "stop", "resume":
+			s.Actor = p.text(e.value, is)
 			p.knownActor(s.Actor, e.value.Line)
 		case "race":
-			s.Kind, s.Race = Race, p.steps(e.value, "race")
+			s.Race = p.steps(e.value, "race")
 			for _, r := range s.Race {
 				if r.Kind != Send {
 					p.fault(r.Line-p.offset, "a race is between commands", "a race holds a step that sends nothing")
 				}
 			}
 		case "work":
-			s.Kind, s.Text = Work, p.text(e.value, "work")
+			s.Text = p.text(e.value, "work")
+		case "cut", "sync", "kill", "promote", "down", "up":
+			s.Target = p.node(e)
+		case "at":
+			s.Timed, s.At = true, p.duration(e.value)
+		case "every":
+			s.Every = p.duration(e.value)
+		case "until":
+			s.Until = p.duration(e.value)
+		case "retry":
+			s.Retry = p.retry(e.value)
+		case "else":
+			p.elseStop(e, &s)
 		default:
 			if !p.shared(e, &s) {
 				p.unknown(e, "a step", append([]string{"an actor's name"}, stepKeys...)...)
 			}
 		}
 	}
+	if s.Until > 0 && s.Every == 0 {
+		p.fault(n.Line, "say how often: `every: 100ms`", "until without every")
+	}
 	if main == "" && len(entries) > 0 {
 		p.fault(n.Line, "start it with an actor (`A: SET …`), lapse, wait, crash, race or work", "a step does nothing")
 		return s, false
 	}
 	return s, main != ""
+}
+
+// mainKeys are the main keys of steps.
+var mainKeys = map[string]StepKind{
+	"actor": Send, "lapse": Lapse, "wait": Wait, "crash": Crash, "race": Race, "work": Work, "stop": Stop, "resume": Resume,
+	"cut": Cut, "sync": Sync, "kill": Kill, "promote": Promote, "down": Down, "up": Up,
+}
+
+// elseStop reads `else: stop`.
+func (p *figureParser) elseStop(e entry, s *Step) {
+	if to := p.text(e.value, "else"); to != "stop" {
+		p.fault(e.value.Line, "`else: stop` is the only one", "unknown else %q", to)
+	}
+	s.Stop = true
 }
 
 // shared reads the keys that steps of paths and of programs have in common.
@@ -386,12 +425,16 @@ func (p *figureParser) command(s *Step, n *yaml.Node) {
 		return
 	}
 	s.Kind = Send
+	if s.Target == "sql" {
+		s.Command = p.statement(n, line)
+		return
+	}
 	s.Command = p.commandLine(n, line)
 }
 
 func (p *figureParser) commandLine(n *yaml.Node, line string) Command {
 	at := follow(n).Line
-	c, err := parseCommand(line)
+	c, err := parseCommand(line, p.bound)
 	if err != nil {
 		p.fault(at, "commands are quoted as in valkey-cli", "%v in %q", err, line)
 		return c
@@ -537,10 +580,7 @@ func (p *figureParser) programStep(n *yaml.Node, s *Step, mark *string) bool {
 			does = true
 			*mark = e.key
 		case "else":
-			if to := p.text(e.value, "else"); to != "stop" {
-				p.fault(e.value.Line, "`else: stop` is the only one", "unknown else %q", to)
-			}
-			s.Stop = true
+			p.elseStop(e, s)
 		default:
 			if !p.shared(e, s) {
 				p.unknown(e, "a step of a program", programKeys...)
@@ -613,6 +653,11 @@ func (p *figureParser) observe(n *yaml.Node) []Observation {
 	var all []Observation
 	for _, e := range p.entries(n, "observe") {
 		o := Observation{Name: e.key, Line: e.line + p.offset}
+		if name, target, ok := strings.Cut(e.key, "@"); ok {
+			o.Name, o.Target = name, p.target(target, e)
+		} else {
+			o.Target = p.target("", e)
+		}
 		if follow(e.value).Kind == yaml.MappingNode {
 			for _, in := range p.entries(e.value, "observe "+e.key) {
 				if in.key != "received" {
@@ -623,7 +668,11 @@ func (p *figureParser) observe(n *yaml.Node) []Observation {
 				p.knownActor(o.Received, in.value.Line)
 			}
 		} else if line := p.text(e.value, "observe "+e.key); line != "" {
-			o.Command = p.commandLine(e.value, line)
+			if o.Target == "sql" {
+				o.Command = p.statement(e.value, line)
+			} else {
+				o.Command = p.commandLine(e.value, line)
+			}
 		}
 		all = append(all, o)
 	}
@@ -680,7 +729,7 @@ func (p *figureParser) checkSteps(path *Path) {
 	walk = func(steps []Step) {
 		for _, s := range steps {
 			if s.Kind == Send {
-				p.bound(s.Command.line.names(), s.Line, bound, "a command")
+				p.unbound(s.Command.line.names(), s.Line, bound, "a command")
 			}
 			if line, dead := crashed[s.Actor]; dead && s.Actor != "" {
 				p.fault(s.Line-p.offset, fmt.Sprintf("it crashed in line %d; let another actor go on", line), "%s acts after its crash", s.Actor)
@@ -710,8 +759,8 @@ func (p *figureParser) checkSteps(path *Path) {
 	}
 }
 
-// bound finds names that nothing has bound yet.
-func (p *figureParser) bound(names []name, line int, bound map[string]bool, what string) {
+// unbound finds names that nothing has bound yet.
+func (p *figureParser) unbound(names []name, line int, bound map[string]bool, what string) {
 	for _, n := range names {
 		if !bound[n.root] {
 			p.fault(line-p.offset, Nearest(n.root, slices.Sorted(maps.Keys(bound))), "%s reads %q, which nothing before it binds", what, n.root)
@@ -769,12 +818,24 @@ func (path *Path) names() map[string]bool {
 		for _, s := range steps {
 			if s.As != "" {
 				known[s.As] = true
+				if s.Retry != nil {
+					known[s.As+"_tries"], known[s.As+"_ms"] = true, true
+				}
 			}
 			add(s.Race)
 		}
 	}
 	add(path.Setup)
 	add(path.Steps)
+	if path.Sample != nil {
+		known["samples"] = true
+	}
+	for _, l := range path.Loads {
+		known[l.Name], known[l.Name+"."] = true, true
+		for _, n := range loadNames {
+			known[l.Name+"."+n] = true
+		}
+	}
 	if !path.Explores() {
 		return known
 	}
@@ -794,6 +855,11 @@ func (p *figureParser) checkPrograms(path *Path, rules map[string]bool) {
 		return
 	}
 	known := map[string]bool{"inside": true, "insiders": true}
+	for _, s := range path.Setup {
+		if s.As != "" {
+			known[s.As] = true
+		}
+	}
 	for _, o := range path.Observe {
 		known[o.Name] = true
 		if o.Received != "" {

@@ -194,7 +194,7 @@ func TestTemplates(t *testing.T) {
 		{`{{ a == 1 ? "}" : "no" }}`, "}", "}"},
 	}
 	for _, test := range tests {
-		tm, err := parseTemplate(test.source)
+		tm, err := parseTemplate(test.source, nil)
 		if err != nil {
 			t.Errorf("%q: %v", test.source, err)
 			continue
@@ -210,7 +210,7 @@ func TestTemplates(t *testing.T) {
 }
 
 func TestCommandQuoting(t *testing.T) {
-	c, err := parseCommand(`SET "a b" {{ s + " z" }} 'q' x{{a}}y`)
+	c, err := parseCommand(`SET "a b" {{ s + " z" }} 'q' x{{a}}y`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ const maxSchedule = 2000
 // Replay runs one schedule of a path with programs, or a beginning of one, and
 // lists what may happen next. A schedule that can't happen is a ScheduleError.
 func (r *Runner) Replay(ctx context.Context, fig *Figure, path *Path, text string) (*Result, error) {
-	if err := r.able(path); err != nil {
+	if err := r.able(fig, path); err != nil {
 		return nil, err
 	}
 	if !path.Explores() || len(text) > maxSchedule {

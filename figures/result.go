@@ -59,6 +59,8 @@ type Result struct {
 	Explored *Explored      `json:"explored,omitempty"` // where programs ran
 	Schedule *Replay        `json:"schedule,omitempty"` // where one schedule was asked for
 	Next     []string       `json:"next,omitempty"`     // what may happen after it
+	Samples  []SamplePoint  `json:"samples,omitempty"`  // of a path in real time
+	StepsUS  int64          `json:"steps_us,omitempty"` // when the steps of a path in real time began
 	Commands int            `json:"commands"`
 	TookUS   int64          `json:"took_us"`
 
@@ -84,6 +86,7 @@ type Entry struct {
 	AtUS    int64         `json:"at_us"` // when the reply was read, from the start of the run
 	Phase   Phase         `json:"phase"`
 	Actor   string        `json:"actor,omitempty"`   // empty for what the site did
+	Target  string        `json:"target,omitempty"`  // the server of the topology, "all" or "sql"
 	Command string        `json:"command,omitempty"` // as it was sent, names filled in
 	Reply   sandbox.Value `json:"reply"`             // nil, a number, text or an array
 	Error   bool          `json:"error,omitempty"`   // the reply is an error reply
@@ -97,6 +100,20 @@ type Entry struct {
 	Promise string        `json:"promised,omitempty"` // the reply that the author promised, where it differs
 
 	line int // of the step, for faults
+}
+
+// A SamplePoint is what was read at one moment of a path in real time.
+type SamplePoint struct {
+	AtUS   int64          `json:"at_us"` // as in Entry
+	Values map[string]any `json:"values"`
+	Key    *KeyState      `json:"key,omitempty"` // the protected key
+}
+
+// A Moment is something that happened while a path runs in real time: exactly
+// one of Entry and Sample is set.
+type Moment struct {
+	Entry  *Entry       `json:"entry,omitempty"`
+	Sample *SamplePoint `json:"sample,omitempty"`
 }
 
 // A Change is a key before and after the steps of a path.

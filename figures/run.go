@@ -15,6 +15,7 @@ import (
 // A Runner runs paths on a sandbox.
 type Runner struct {
 	Sandbox *sandbox.Sandbox
+	SQL     *sandbox.SQL  // for figures whose fence stands at another store
 	Limit   time.Duration // wall time of one run, waiting for a database aside
 
 	totals sync.Map // *Path -> int: the schedules of its last complete exploration
@@ -42,30 +43,39 @@ func (e *SimulatedError) Error() string {
 	return fmt.Sprintf("the simulated server answers %s otherwise than Valkey", e.Command)
 }
 
+// A ServersError says that this machine can't give a path the servers it needs.
+type ServersError struct{ Engine sandbox.Engine }
+
+func (e *ServersError) Error() string {
+	return fmt.Sprintf("this path needs several servers of its own, and this site has the one %s", e.Engine.Mode)
+}
+
 // Run runs one path and judges what the server answered. The error is a fault
-// of the dive (Fault), a NeedsError, a SimulatedError, or the sandbox's:
-// ErrBusy, ErrDown or ErrLate.
+// of the dive (Fault), a NeedsError, a SimulatedError, a ServersError, or the
+// sandbox's: ErrBusy, ErrDown or ErrLate.
 func (r *Runner) Run(ctx context.Context, fig *Figure, path *Path) (*Result, error) {
-	if err := r.able(path); err != nil {
+	return r.Watch(ctx, fig, path, nil)
+}
+
+// Watch is Run, and tells watch what happens as it happens where the path runs
+// in real time.
+func (r *Runner) Watch(ctx context.Context, fig *Figure, path *Path, watch func(Moment)) (*Result, error) {
+	if err := r.able(fig, path); err != nil {
 		return nil, err
 	}
 	if path.Explores() {
 		return r.explore(ctx, fig, path)
 	}
 	var result *Result
-	err := r.Sandbox.Use(ctx, func(db *sandbox.DB) error {
-		ctx, cancel := context.WithTimeout(ctx, r.Limit)
+	err := r.lend(ctx, fig, path, func(on servers) error {
+		ctx, cancel := context.WithTimeout(ctx, r.Limit+path.length())
 		defer cancel()
-		run := &singleRun{
-			fig: fig, path: path, db: db,
-			own:    ownConnections(path),
-			conns:  map[string]*sandbox.Conn{},
-			env:    map[string]any{},
-			result: &Result{Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{}},
-			start:  time.Now(),
-		}
+		run := newRun(fig, path, on)
 		result = run.result
 		defer run.close()
+		if path.Timed() {
+			return run.timed(ctx, watch)
+		}
 		return run.all(ctx)
 	})
 	if err != nil {
@@ -75,9 +85,69 @@ func (r *Runner) Run(ctx context.Context, fig *Figure, path *Path) (*Result, err
 	return result, nil
 }
 
+// servers are what a run has been lent: one database or several servers, and
+// an SQL store where the path uses one.
+type servers struct {
+	db      *sandbox.DB
+	cluster *sandbox.Cluster
+	sql     *sandbox.SQLRun
+}
+
+// lend borrows what a path runs on.
+func (r *Runner) lend(ctx context.Context, fig *Figure, path *Path, f func(servers) error) error {
+	var on servers
+	inner := func() error { return f(on) }
+	if path.usesSQL() {
+		inner = func() error {
+			return r.SQL.Use(ctx, func(sql *sandbox.SQLRun) error {
+				on.sql = sql
+				return f(on)
+			})
+		}
+	}
+	cluster := func(c *sandbox.Cluster) error {
+		on.cluster = c
+		return inner()
+	}
+	switch {
+	case fig.Topology.Replicas > 0:
+		return r.Sandbox.Replicated(ctx, fig.Topology.Replicas, cluster)
+	case fig.Topology.Independent > 0:
+		return r.Sandbox.Independent(ctx, fig.Topology.Independent, cluster)
+	}
+	return r.Sandbox.Use(ctx, func(db *sandbox.DB) error {
+		on.db = db
+		return inner()
+	})
+}
+
+func newRun(fig *Figure, path *Path, on servers) *singleRun {
+	r := &singleRun{
+		fig: fig, path: path, servers: on,
+		own:    map[string]bool{},
+		conns:  map[string]*sandbox.Conn{},
+		env:    map[string]any{},
+		result: &Result{Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{}},
+		start:  time.Now(),
+	}
+	if on.cluster == nil {
+		r.own = ownConnections(path)
+	}
+	return r
+}
+
+// usesSQL tells whether a path speaks to the SQL store.
+func (path *Path) usesSQL() bool {
+	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s Step) bool { return s.Target == "sql" }) ||
+		slices.ContainsFunc(path.Observe, func(o Observation) bool { return o.Target == "sql" })
+}
+
 // able tells whether the sandbox's server can run the path as Valkey would.
-func (r *Runner) able(path *Path) error {
+func (r *Runner) able(fig *Figure, path *Path) error {
 	engine := r.Sandbox.Engine()
+	if fig.Topology.Several() && !r.Sandbox.Clusters() {
+		return &ServersError{Engine: engine}
+	}
 	for _, need := range path.Needs {
 		if !r.Sandbox.Has(need) {
 			return &NeedsError{Command: need, Since: sandbox.Since(need), Engine: engine}
@@ -116,6 +186,9 @@ func (path *Path) commands() []Command {
 	for _, program := range path.Programs {
 		add(program.Steps)
 	}
+	for _, load := range path.Loads {
+		add(load.Steps)
+	}
 	for _, o := range path.Observe {
 		if len(o.Command.args) > 0 {
 			all = append(all, o.Command)
@@ -150,9 +223,9 @@ func ownConnections(path *Path) map[string]bool {
 // A singleRun is one path on its way. Commands wait in pending until a reply is
 // needed, so that a run costs as few round trips as its path allows.
 type singleRun struct {
+	servers
 	fig    *Figure
 	path   *Path
-	db     *sandbox.DB
 	own    map[string]bool
 	conns  map[string]*sandbox.Conn // by actor
 	env    map[string]any
@@ -160,7 +233,7 @@ type singleRun struct {
 	start  time.Time
 
 	pending []pending
-	on      string // whose connection the pending commands go down; "" is the shared one
+	on      string // where the pending commands go: "" the shared connection, "A" an actor's, "@n1" a server
 	unbound map[string]bool
 	leased  []string // arguments of the commands so far, to know a key that has lapsed from one that never was
 	races   int
@@ -184,6 +257,18 @@ func (r *singleRun) close() {
 }
 
 func (r *singleRun) all(ctx context.Context) error {
+	var before, after KeyState
+	if err := r.begin(ctx, &before); err != nil {
+		return err
+	}
+	if err := r.steps(ctx, r.path.Steps, PhaseSteps); err != nil {
+		return err
+	}
+	return r.end(ctx, &before, &after)
+}
+
+// begin connects the actors, runs the setup, and looks at the protected key.
+func (r *singleRun) begin(ctx context.Context, before *KeyState) error {
 	for actor := range r.own {
 		conn, err := r.db.Conn(ctx)
 		if err != nil {
@@ -197,28 +282,22 @@ func (r *singleRun) all(ctx context.Context) error {
 	if err := r.tally(ctx); err != nil {
 		return err
 	}
-	var before, after KeyState
-	if r.fig.Resource != "" {
-		if err := r.peek(ctx, &before); err != nil {
-			return err
-		}
-	}
-	if err := r.steps(ctx, r.path.Steps, PhaseSteps); err != nil {
-		return err
-	}
+	return r.peek(ctx, before)
+}
+
+// end reads what is observed, and judges.
+func (r *singleRun) end(ctx context.Context, before, after *KeyState) error {
 	if err := r.observe(ctx); err != nil {
 		return err
 	}
-	if r.fig.Resource != "" {
-		if err := r.peek(ctx, &after); err != nil {
-			return err
-		}
+	if err := r.peek(ctx, after); err != nil {
+		return err
 	}
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	if r.fig.Resource != "" {
-		r.result.Resource = &Change{Key: r.fig.Resource, Before: before, After: after}
+		r.result.Resource = &Change{Key: r.fig.Resource, Before: *before, After: *after}
 	}
 	r.result.TookUS = time.Since(r.start).Microseconds()
 	judge(r.result, r.path, r.env)
@@ -258,6 +337,9 @@ func (r *singleRun) step(ctx context.Context, s Step, phase Phase) error {
 		return r.lapse(ctx, s, phase)
 	case Race:
 		return r.race(ctx, s, phase)
+	case Cut, Sync, Kill, Promote, Down, Up:
+		return r.strike(ctx, s, phase)
+	case Stop, Resume: // of paths in real time
 	}
 	return nil
 }
@@ -272,17 +354,19 @@ func (r *singleRun) event(s Step, phase Phase, what string) {
 // send queues a command. What is queued goes out first where the command comes
 // down another connection, or reads a reply that hasn't come yet.
 func (r *singleRun) send(ctx context.Context, s Step, phase Phase) error {
-	on := ""
-	if r.own[s.Actor] {
-		on = s.Actor
+	switch s.Target {
+	case "sql":
+		return r.statement(ctx, s, phase)
+	case "all":
+		return r.toAll(ctx, s, phase)
 	}
-	if err := r.ready(ctx, on, s.Command); err != nil {
+	if err := r.ready(ctx, r.where(s), s.Command); err != nil {
 		return err
 	}
 	args, line := s.Command.fill(r.env)
 	r.leased = append(r.leased, args...)
 	r.queue(pending{command: sandbox.Cmd(args...), as: s.As, promise: s.Promise},
-		Entry{Phase: phase, Actor: s.Actor, Command: line, Name: s.As, Note: s.Note, line: s.Line})
+		Entry{Phase: phase, Actor: s.Actor, Target: s.Target, Command: line, Name: s.As, Note: s.Note, line: s.Line})
 	return nil
 }
 
@@ -323,11 +407,7 @@ func (r *singleRun) flush(ctx context.Context) error {
 	for i, p := range r.pending {
 		commands[i] = p.command
 	}
-	do := r.db.Do
-	if r.on != "" {
-		do = r.conns[r.on].Do
-	}
-	replies, err := do(ctx, commands)
+	replies, err := r.do(ctx, r.on, commands)
 	if err != nil {
 		return err
 	}
@@ -356,6 +436,40 @@ func (r *singleRun) take(p pending, reply sandbox.Value, at int64) {
 	}
 }
 
+// where is the connection that a step's command goes down.
+func (r *singleRun) where(s Step) string {
+	switch {
+	case s.Target != "":
+		return "@" + s.Target
+	case r.own[s.Actor]:
+		return s.Actor
+	}
+	return r.home()
+}
+
+// home is where the site's own reads go: the database, or the first server
+// that is up.
+func (r *singleRun) home() string {
+	if r.cluster == nil {
+		return ""
+	}
+	if up := r.cluster.Up(); len(up) > 0 {
+		return "@" + up[0]
+	}
+	return "@" + r.cluster.Nodes()[0]
+}
+
+// do sends commands in one round trip.
+func (r *singleRun) do(ctx context.Context, on string, commands []sandbox.Command) ([]sandbox.Value, error) {
+	if node, ok := strings.CutPrefix(on, "@"); ok {
+		return r.cluster.Do(ctx, node, commands)
+	}
+	if on == "" {
+		return r.db.Do(ctx, commands)
+	}
+	return r.conns[on].Do(ctx, commands)
+}
+
 // lapse waits until the server has expired a key.
 func (r *singleRun) lapse(ctx context.Context, s Step, phase Phase) error {
 	if err := r.flush(ctx); err != nil {
@@ -363,7 +477,7 @@ func (r *singleRun) lapse(ctx context.Context, s Step, phase Phase) error {
 	}
 	key := s.Key.fill(r.env)
 	for first := true; ; first = false {
-		replies, err := r.db.Do(ctx, []sandbox.Command{sandbox.Cmd("PTTL", key)})
+		replies, err := r.do(ctx, r.home(), []sandbox.Command{sandbox.Cmd("PTTL", key)})
 		if err != nil {
 			return err
 		}
@@ -469,12 +583,20 @@ func (r *singleRun) observe(ctx context.Context) error {
 			r.env[o.Name], r.result.State[o.Name] = n, n
 			continue
 		}
-		if err := r.ready(ctx, "", o.Command); err != nil {
+		if o.Target == "sql" || o.Target == "all" {
+			if err := r.send(ctx, Step{Target: o.Target, Command: o.Command, As: o.Name}, PhaseObserve); err != nil {
+				return err
+			}
+			r.result.State[o.Name] = r.env[o.Name]
+			delete(r.result.Values, o.Name)
+			continue
+		}
+		if err := r.ready(ctx, r.where(Step{Target: o.Target}), o.Command); err != nil {
 			return err
 		}
 		args, line := o.Command.fill(r.env)
 		at := len(r.result.Trace)
-		r.queue(pending{command: sandbox.Cmd(args...)}, Entry{Phase: PhaseObserve, Command: line, Name: o.Name})
+		r.queue(pending{command: sandbox.Cmd(args...)}, Entry{Phase: PhaseObserve, Target: o.Target, Command: line, Name: o.Name})
 		r.pending[len(r.pending)-1].then = func(v sandbox.Value) {
 			e := &r.result.Trace[at]
 			e.AtUS, e.Reply = time.Since(r.start).Microseconds(), v
@@ -506,9 +628,12 @@ func (r *singleRun) tally(ctx context.Context) error {
 	return nil
 }
 
-// peek queues a look at the protected key.
+// peek queues a look at the protected key, where the figure has one.
 func (r *singleRun) peek(ctx context.Context, into *KeyState) error {
-	if err := r.ready(ctx, "", Command{}); err != nil {
+	if r.fig.Resource == "" {
+		return nil
+	}
+	if err := r.ready(ctx, r.home(), Command{}); err != nil {
 		return err
 	}
 	r.pending = append(r.pending, pending{

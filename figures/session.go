@@ -57,7 +57,7 @@ func ParseSession(text []byte, file string, firstLine int, scripts lua.Scripts) 
 }
 
 func (p *figureParser) sessionCommand(line int, source string) Command {
-	c, err := parseCommand(source)
+	c, err := parseCommand(source, nil)
 	if err != nil {
 		p.fault(line, "commands are quoted as in valkey-cli", "%v in %q", err, source)
 		return c

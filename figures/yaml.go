@@ -16,7 +16,8 @@ import (
 // 83), and every fault knows its line.
 type reader struct {
 	file   string
-	offset int // added to a node's line to give the line in the file
+	offset int      // added to a node's line to give the line in the file
+	bound  []string // names that the author gives to replies and observations
 	faults Faults
 }
 
@@ -84,6 +85,25 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
+// findNames collects the names that a figure binds, before any expression in
+// it is read.
+func (r *reader) findNames(n *yaml.Node) {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			switch key := n.Content[i-1].Value; {
+			case key == "as":
+				r.bound = append(r.bound, child.Value)
+			case key == "observe" && child.Kind == yaml.MappingNode:
+				for j := 0; j < len(child.Content); j += 2 {
+					name, _, _ := strings.Cut(child.Content[j].Value, "@")
+					r.bound = append(r.bound, name)
+				}
+			}
+		}
+		r.findNames(child)
+	}
+}
+
 // An entry is one key of a map with its value.
 type entry struct {
 	key   string
@@ -149,7 +169,7 @@ func (r *reader) expression(n *yaml.Node, what string) *Expr {
 	if source == "" {
 		return nil
 	}
-	e, err := compile(source)
+	e, err := compile(source, r.bound)
 	if err != nil {
 		r.fault(follow(n).Line, r.cutOff(n), "%s: %v in %q", what, err, source)
 		return nil
@@ -172,7 +192,7 @@ func (r *reader) cutOff(n *yaml.Node) string {
 // template reads a scalar that may hold expressions.
 func (r *reader) template(n *yaml.Node, what string) Template {
 	source := r.text(n, what)
-	t, err := parseTemplate(source)
+	t, err := parseTemplate(source, r.bound)
 	if err != nil {
 		r.fault(follow(n).Line, "", "%s: %v in %q", what, err, source)
 	}

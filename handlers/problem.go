@@ -38,6 +38,7 @@ func explain(err error) *problem {
 		known    *problem
 		needs    *figures.NeedsError
 		sim      *figures.SimulatedError
+		servers  *figures.ServersError
 		schedule *figures.ScheduleError
 		fault    figures.Fault
 		http4    *echo.HTTPError
@@ -53,6 +54,8 @@ func explain(err error) *problem {
 		return &problem{status: http.StatusNotImplemented, title: "Not on this server", text: sentence(sim.Error()), cause: err}
 	case errors.As(err, &fault):
 		return &problem{status: http.StatusInternalServerError, title: "This figure has a fault", text: "This figure can't be run as it is written; `site check` tells its authors why.", cause: err}
+	case errors.As(err, &servers):
+		return &problem{status: http.StatusNotImplemented, title: "Not on this server", text: sentence(servers.Error()), cause: err}
 	case errors.Is(err, sandbox.ErrBusy):
 		return &problem{status: http.StatusTooManyRequests, title: "Busy", text: "The sandbox is busy; try again in a moment.", after: "1", cause: err}
 	case errors.Is(err, sandbox.ErrDown):

@@ -27,6 +27,9 @@ func (s *Site) runPath(c echo.Context, p *content.Page, figure, path string) err
 	if !ok {
 		return notFound("There is no such path in a figure of this page.")
 	}
+	if pa.Timed() && wantsStream(c) && c.Request().Method == http.MethodGet {
+		return s.stream(c, p, fig, pa)
+	}
 	result, err := s.run(c, p, fig, pa)
 	if err != nil {
 		return err
@@ -40,23 +43,48 @@ func (s *Site) runPath(c echo.Context, p *content.Page, figure, path string) err
 
 // run runs a path for a visitor, within what one visitor may ask for.
 func (s *Site) run(c echo.Context, p *content.Page, fig *figures.Figure, path *figures.Path) (*figures.Result, error) {
-	if s.limits != nil {
-		if ok, err := s.limits.Allow(c.RealIP()); err != nil || !ok {
-			return nil, echo.NewHTTPError(http.StatusTooManyRequests)
-		}
+	leave, err := s.allow(c, path)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
+	ctx, cancel := s.untilStopped(c.Request().Context())
+	defer cancel()
 	var result *figures.Result
-	var err error
 	if schedule, asked := c.QueryParams()["schedule"]; asked {
-		result, err = s.runner.Replay(c.Request().Context(), fig, path, schedule[0])
+		result, err = s.runner.Replay(ctx, fig, path, schedule[0])
 	} else {
-		result, err = s.runner.Run(c.Request().Context(), fig, path)
+		result, err = s.runner.Run(ctx, fig, path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	result.Dive = p.ID
 	return result, nil
+}
+
+// allow lets a visitor run a path, within what one visitor may ask for; leave
+// ends the run.
+func (s *Site) allow(c echo.Context, path *figures.Path) (leave func(), err error) {
+	if s.limits != nil {
+		if ok, err := s.limits.Allow(c.RealIP()); err != nil || !ok {
+			return nil, echo.NewHTTPError(http.StatusTooManyRequests)
+		}
+	}
+	if !path.Timed() {
+		return func() {}, nil
+	}
+	return s.timed.enter(c.RealIP())
+}
+
+// untilStopped ends with the request, and when the site stops.
+func (s *Site) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.stopped, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // pageWithRun is a page with one verdict in place, for a reader without

@@ -3,6 +3,7 @@
 package handlers
 
 import (
+	"context"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -41,6 +42,9 @@ type Site struct {
 	assets   *static.Assets
 	files    map[string]*document // static files by address
 	limits   *middleware.RateLimiterMemoryStore
+	timed    timedRuns
+	stopped  context.Context // ends the runs that are under way
+	stop     context.CancelFunc
 
 	now     atomic.Pointer[edition]
 	reloads sync.Mutex
@@ -52,7 +56,8 @@ func New(fsys fs.FS, scripts lua.Scripts, course *content.Course, runner *figure
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{fsys: fsys, scripts: scripts, runner: runner, settings: settings, log: log, assets: assets, files: map[string]*document{}}
+	s := &Site{fsys: fsys, scripts: scripts, runner: runner, settings: settings, log: log, assets: assets, files: map[string]*document{}, timed: timedRuns{by: map[string]int{}}}
+	s.stopped, s.stop = context.WithCancel(context.Background())
 	for _, f := range assets.Files() {
 		s.files[static.Prefix+f.Name] = newDocument(f.Type, f.Body, "public, max-age=31536000, immutable")
 	}
@@ -92,6 +97,10 @@ func (s *Site) Handler() http.Handler {
 	}
 	return e
 }
+
+// Stop ends the runs that are under way, so that streams don't hold up the end
+// of the program.
+func (s *Site) Stop() { s.stop() }
 
 // clientIP tells who a visitor is: the peer, unless the peer is a proxy that
 // the operator has named.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -23,10 +24,11 @@ import (
 
 // options are the program's settings; each is a flag and an environment variable.
 type options struct {
-	Content string           `help:"Read the course from this folder; what is saved there shows at the next request." env:"LOCKSTEP_CONTENT" type:"existingdir" placeholder:"DIR"`
-	Valkey  string           `help:"Use a server that somebody else runs and has marked as a sandbox." env:"LOCKSTEP_VALKEY" placeholder:"URL"`
-	Server  string           `help:"The server to start: a path, or 'embedded' for the simulated one." env:"LOCKSTEP_SERVER" placeholder:"PATH"`
-	Version kong.VersionFlag `help:"Print the version."`
+	Content  string           `help:"Read the course from this folder; what is saved there shows at the next request." env:"LOCKSTEP_CONTENT" type:"existingdir" placeholder:"DIR"`
+	Valkey   string           `help:"Use a server that somebody else runs and has marked as a sandbox." env:"LOCKSTEP_VALKEY" placeholder:"URL"`
+	Server   string           `help:"The server to start: a path, or 'embedded' for the simulated one." env:"LOCKSTEP_SERVER" placeholder:"PATH"`
+	Postgres string           `help:"Use this PostgreSQL for the figures whose fence stands in SQL, in place of the embedded SQLite." env:"LOCKSTEP_POSTGRES" placeholder:"DSN"`
+	Version  kong.VersionFlag `help:"Print the version."`
 
 	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the course (the default)."`
 	Check    checkCommand    `cmd:"" help:"Run every path of every figure and compare it with what the dives state."`
@@ -36,12 +38,14 @@ type options struct {
 
 func main() {
 	var opts options
-	parsed := kong.Parse(&opts,
+	parser := kong.Must(&opts,
 		kong.Name("site"),
 		kong.Description("Lockstep: a course on distributed locking in which every claim is run."),
 		kong.Vars{"version": version()},
 		kong.UsageOnError(),
 	)
+	parsed, err := parser.Parse(longFlags(os.Args[1:]))
+	parser.FatalIfErrorf(err)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
@@ -50,6 +54,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// longFlags lets a flag be written with one hyphen, as Go's own tools take it.
+func longFlags(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
+			args[i] = "-" + arg
+		}
+	}
+	return args
 }
 
 // version is the commit that the program was built from.
@@ -107,9 +122,23 @@ func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Lo
 	return box, nil
 }
 
-// runner gives a run two seconds of waiting and one for everything else.
-func runner(box *sandbox.Sandbox) *figures.Runner {
-	return &figures.Runner{Sandbox: box, Limit: 3 * time.Second}
+// runner opens the stores on which figures run, and gives a run two seconds of
+// waiting and one for everything else.
+func (o *options) runner(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*figures.Runner, func(), error) {
+	box, err := o.sandbox(ctx, scripts, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	sql, err := sandbox.OpenSQL(ctx, o.Postgres)
+	if err != nil {
+		box.Close()
+		return nil, nil, fmt.Errorf("open the SQL store: %w", err)
+	}
+	closeBoth := func() {
+		sql.Close()
+		box.Close()
+	}
+	return &figures.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}, closeBoth, nil
 }
 
 type checkCommand struct{}
@@ -120,19 +149,20 @@ func (checkCommand) Run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	box, err := opts.sandbox(ctx, scripts, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	runner, close, err := opts.runner(ctx, scripts, log)
 	if err != nil {
 		return err
 	}
-	defer box.Close()
-	report, err := check(ctx, course, runner(box))
+	defer close()
+	report, err := check(ctx, course, runner)
 	if err != nil {
 		return err
 	}
 	if len(report.faults) > 0 {
 		return report.faults
 	}
-	engine := box.Engine()
+	engine := runner.Sandbox.Engine()
 	fmt.Printf("%d pages, %d figures, %d paths and %d sessions agree with %s %s (%s)\n",
 		len(course.Pages), report.figures, report.paths, report.sessions, engine.Name, engine.Version, engine.Mode)
 	return nil

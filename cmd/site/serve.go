@@ -37,27 +37,27 @@ func (cmd serveCommand) Run(ctx context.Context, opts *options) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer listener.Close()
-	box, err := opts.sandbox(ctx, scripts, log)
+	runner, close, err := opts.runner(ctx, scripts, log)
 	if err != nil {
 		return err
 	}
-	defer box.Close()
-	site, err := handlers.New(fsys, scripts, course, runner(box), log, handlers.Settings{
+	defer close()
+	site, err := handlers.New(fsys, scripts, course, runner, log, handlers.Settings{
 		Reload: opts.Content != "", Gallery: cmd.Gallery, Rate: cmd.Rate, Proxies: proxies,
 	})
 	if err != nil {
 		return err
 	}
-	engine := box.Engine()
+	engine := runner.Sandbox.Engine()
 	log.Info("serving", "url", "http://"+listener.Addr().String(), "engine", engine.Name+" "+engine.Version, "mode", engine.Mode.String())
-	return serve(ctx, listener, site.Handler(), log)
+	return serve(ctx, listener, site, log)
 }
 
 // serve answers requests until the context ends, then lets those under way
 // finish for a moment.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
+func serve(ctx context.Context, listener net.Listener, site *handlers.Site, log *slog.Logger) error {
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           site.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second,
@@ -65,6 +65,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(site.Stop)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	select {
