@@ -136,7 +136,7 @@ func (s *Site) page(c echo.Context) error {
 	}
 	address := c.Request().URL.Path
 	if run := c.QueryParam("run"); run != "" {
-		if p, ok := ed.course.Page(address); ok {
+		if p, ok := ed.course.Page(address); ok && len(p.Faults) == 0 {
 			return s.pageWithRun(c, ed, p, run)
 		}
 	}
@@ -145,6 +145,9 @@ func (s *Site) page(c echo.Context) error {
 	}
 	if at := strings.LastIndex(address, "/figures"); at > 0 {
 		if p, ok := ed.course.Page(address[:at]); ok {
+			if len(p.Faults) > 0 {
+				return p.Faults[0] // half a figure must not be run
+			}
 			switch rest := strings.Split(address[at:], "/"); len(rest) {
 			case 2:
 				if rest[1] == "figures" {
