@@ -1,5 +1,7 @@
 package figures
 
+import "math/bits"
+
 // maxCells is how many schedules the map shows one by one; where there are
 // more, a cell is a beginning that many schedules share.
 const maxCells = 1500
@@ -89,10 +91,13 @@ func (m *mapper) shared(s *state, moves []move, broken uint32) {
 		c.Broken = c.Schedules
 	}
 	for i := range m.names {
-		if broken&(1<<i) != 0 || s.broken[i] > 0 {
-			c.Condition = i
-			break
+		if s.broken[i] > 0 {
+			broken |= 1 << i
 		}
+	}
+	c.Breaks = broken
+	if broken != 0 {
+		c.Condition = bits.TrailingZeros32(broken)
 	}
 	m.cells = append(m.cells, c)
 }
@@ -101,12 +106,9 @@ func (m *mapper) cell(c Cell, broken uint32, length int) {
 	if length < m.groupAt {
 		m.group++
 	}
-	c.Condition, c.Group = -1, m.group
-	for i := range m.names {
-		if broken&(1<<i) != 0 {
-			c.Condition, c.Broken = i, 1
-			break
-		}
+	c.Condition, c.Group, c.Breaks = -1, m.group, broken
+	if broken != 0 {
+		c.Condition, c.Broken = bits.TrailingZeros32(broken), 1
 	}
 	m.cells = append(m.cells, c)
 }

@@ -3,6 +3,7 @@ package figures
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"lockstep/sandbox"
 )
@@ -27,24 +28,25 @@ func (r *Runner) Each(ctx context.Context, fig *Figure, path *Path) (*Explored, 
 		if g.root.schedules > maxEach {
 			return fmt.Errorf("path %q has %d schedules; %d are run one by one", path.ID, g.root.schedules, maxEach)
 		}
-		e, err = g.each(ctx, dbs[0])
+		e, err = g.each(ctx, dbs[0], maxEach)
 		return err
 	})
 	return e, err
 }
 
-// each runs all schedules, some in one round trip.
-func (g *graph) each(ctx context.Context, db *sandbox.DB) (*Explored, error) {
+// each runs the first n schedules, some in one round trip.
+func (g *graph) each(ctx context.Context, db *sandbox.DB, n int) (*Explored, error) {
 	e := &Explored{Violations: map[string]int{}, Counterexamples: map[string]string{}, Conditions: g.names, Complete: true}
 	for _, name := range g.names {
 		e.Violations[name] = 0
 	}
 	shortest := map[string]int{}
 	var waiting [][]*state
-	send := func() error {
+	var failed error
+	send := func() {
 		outcomes, err := g.runWhole(ctx, db, waiting)
-		if err != nil {
-			return err
+		if failed = err; err != nil {
+			return
 		}
 		for i, broken := range outcomes {
 			e.Schedules++
@@ -57,34 +59,43 @@ func (g *graph) each(ctx context.Context, db *sandbox.DB) (*Explored, error) {
 			}
 		}
 		waiting = waiting[:0]
-		return nil
 	}
-	var walk func(s *state, along []*state) error
-	walk = func(s *state, along []*state) error {
-		if s.over {
-			waiting = append(waiting, append([]*state(nil), along...))
-			if len(waiting) == batch {
-				if err := send(); err != nil {
-					return err
-				}
-			}
+	g.eachSchedule(n, func(along []*state) {
+		if failed != nil {
+			return
+		}
+		if waiting = append(waiting, slices.Clone(along)); len(waiting) == batch {
+			send()
+		}
+	})
+	if failed == nil {
+		send()
+	}
+	return e, failed
+}
+
+// eachSchedule visits the first n schedules in the order of the contract, each
+// as the states that it passes through.
+func (g *graph) eachSchedule(n int, visit func(along []*state)) {
+	var walk func(s *state, along []*state)
+	walk = func(s *state, along []*state) {
+		if s.over && n > 0 {
+			n--
+			visit(along)
 		}
 		for _, next := range s.edges {
-			// The same world may be reached by several moves: what was sent is
-			// the edge's own, so a copy carries it.
+			if n == 0 {
+				return
+			}
+			// One world may be reached by several moves: what was sent is the
+			// edge's own, so a copy carries it.
 			step := *next.to
 			step.by = next.move
 			step.command, _, step.sent = g.command(s.world, next.move)
-			if err := walk(next.to, append(along, &step)); err != nil {
-				return err
-			}
+			walk(next.to, append(along, &step))
 		}
-		return nil
 	}
-	if err := walk(g.root, nil); err != nil {
-		return nil, err
-	}
-	return e, send()
+	walk(g.root, nil)
 }
 
 func movesOf(along []*state) []move {

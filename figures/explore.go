@@ -60,6 +60,8 @@ type graph struct {
 	states   int
 	commands int // sent to the server
 	complete bool
+	depth    int    // transitions of the histories of the newest level
+	earliest []int  // for each condition, the depth at which it first broke; 0 where it didn't
 	unkept   Faults // promised replies that didn't come, once for each step
 }
 
@@ -79,6 +81,7 @@ func (r *Runner) explore(ctx context.Context, fig *Figure, path *Path) (*Result,
 			return err
 		}
 		result.Trace, result.State, result.Resource = replayed.Trace, replayed.State, replayed.Resource
+		result.Explored.Example = replayed.Schedule
 		result.Commands, result.broken = g.commands, g.unkept
 		return nil
 	})
@@ -86,6 +89,7 @@ func (r *Runner) explore(ctx context.Context, fig *Figure, path *Path) (*Result,
 		return nil, err
 	}
 	r.remember(path, result.Explored)
+	result.Known = r.allKnown(fig)
 	result.Engine = r.Sandbox.Engine()
 	result.TookUS = time.Since(start).Microseconds()
 	judge(result, path, exploredEnv(result.Explored))
@@ -124,7 +128,7 @@ func buildGraph(ctx context.Context, dbs []*sandbox.DB, fig *Figure, path *Path)
 	w := g.start()
 	g.saw(w, setup.looked)
 	g.root = g.newState(w)
-	g.states, g.complete = 1, true
+	g.states, g.complete, g.earliest = 1, true, make([]int, len(g.names))
 	for level := []*state{g.root}; len(level) > 0; {
 		next, err := g.grow(ctx, dbs, fig, level)
 		if errors.Is(err, sandbox.ErrLate) || errors.Is(err, context.DeadlineExceeded) {
@@ -197,7 +201,18 @@ func (g *graph) grow(ctx context.Context, dbs []*sandbox.DB, fig *Figure, level 
 		t.from.edges = append(t.from.edges, edge{t.move, s})
 	}
 	g.states += len(next)
+	g.depth++
+	g.noteBroken(next)
 	return next, nil
+}
+
+// noteBroken keeps the depth at which each condition breaks first.
+func (g *graph) noteBroken(level []*state) {
+	for i := range g.names {
+		if g.earliest[i] == 0 && slices.ContainsFunc(level, func(s *state) bool { return (s.bad|s.badEnd)&(1<<i) != 0 }) {
+			g.earliest[i] = g.depth
+		}
+	}
 }
 
 // run sends trials down the connections of all databases.
@@ -426,11 +441,15 @@ func (g *graph) explored() *Explored {
 		Conditions:      g.names,
 		Complete:        g.complete,
 		Cells:           g.cells(),
+		Lengths:         map[string]int{},
+		Earliest:        map[string]int{},
 	}
 	for i, name := range g.names {
 		e.Violations[name] = g.root.broken[i]
 		if g.root.short[i] >= 0 {
 			e.Counterexamples[name] = schedule(g.find(i))
+			e.Lengths[name] = g.root.short[i]
+			e.Earliest[name] = g.earliest[i]
 		}
 	}
 	for _, program := range g.path.Programs {
@@ -439,15 +458,26 @@ func (g *graph) explored() *Explored {
 	return e
 }
 
-// remember keeps how many schedules a path has, for a later exploration that
-// is cut off and can then say "n of N".
+// remember keeps what a complete exploration showed: for a later one that is
+// cut off and can then say "n of N", and for schedules that are run alone.
 func (r *Runner) remember(path *Path, e *Explored) {
 	if e.Complete {
-		r.totals.Store(path, e.Schedules)
 		e.Total = e.Schedules
+		r.known.Store(path, e)
 		return
 	}
-	if n, ok := r.totals.Load(path); ok {
-		e.Total = n.(int)
+	if known, ok := r.known.Load(path); ok {
+		e.Total = known.(*Explored).Schedules
 	}
+}
+
+// allKnown is what is remembered of a figure's paths, by path.
+func (r *Runner) allKnown(fig *Figure) map[string]*Explored {
+	all := map[string]*Explored{}
+	for _, p := range fig.Paths {
+		if e, ok := r.known.Load(p); ok {
+			all[p.ID] = e.(*Explored)
+		}
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +34,29 @@ func (r *Runner) Replay(ctx context.Context, fig *Figure, path *Path, text strin
 		return nil, err
 	}
 	result.Engine = r.Sandbox.Engine()
+	result.Known = r.allKnown(fig)
+	if known := result.Known[path.ID]; known != nil {
+		result.Schedule.measure(known)
+	}
 	return result, nil
+}
+
+// measure holds a schedule against the shortest ones that break what it breaks,
+// or anything where it breaks nothing.
+func (s *Replay) measure(known *Explored) {
+	conditions := s.Broken
+	if len(conditions) == 0 {
+		conditions = known.Conditions
+	}
+	for _, c := range conditions {
+		n := known.Lengths[c]
+		if n > 0 && (s.Shortest == 0 || n < s.Shortest) {
+			s.Shortest = n
+		}
+		if n = known.Earliest[c]; n > 0 && (s.Earliest == 0 || n < s.Earliest) {
+			s.Earliest = n
+		}
+	}
 }
 
 // prepared is a path with programs whose setup has run once.
@@ -110,7 +133,7 @@ func replay(ctx context.Context, db *sandbox.DB, fig *Figure, path *Path, names 
 	if err := p.peek(ctx); err != nil {
 		return nil, err
 	}
-	before := p.key
+	p.before = p.key
 	var broken uint32
 	for i, name := range names {
 		moves := p.enabled(w)
@@ -124,7 +147,7 @@ func replay(ctx context.Context, db *sandbox.DB, fig *Figure, path *Path, names 
 	}
 	p.finish(w, names, broken)
 	if fig.Resource != "" {
-		p.result.Resource = &Change{Key: fig.Resource, Before: before, After: p.key}
+		p.result.Resource = &Change{Key: fig.Resource, Before: p.before, After: p.key}
 	}
 	return p.result, nil
 }
@@ -136,7 +159,8 @@ type replayer struct {
 	db     *sandbox.DB
 	begun  time.Time
 	result *Result
-	key    KeyState // the protected key as it was last seen
+	before KeyState // the protected key before the first step
+	key    KeyState // and as it was last seen
 }
 
 // step makes one move and looks at what came of it, in one round trip.
@@ -244,6 +268,7 @@ func (p *replayer) judge(w *world, moves []move) {
 	case len(r.Schedule.Broken) > 0:
 		r.Status = Broken
 		r.Verdict = p.whatBroke()
+		r.Schedule.Why = r.Verdict
 	case r.Schedule.Complete:
 		r.Status = Safe
 		r.Verdict = "This schedule breaks nothing."
@@ -258,30 +283,88 @@ func (p *replayer) judge(w *world, moves []move) {
 // whatBroke points at the step that broke the first condition, and says what
 // stood there.
 func (p *replayer) whatBroke() string {
-	step := 0
+	var steps []Entry
 	for _, e := range p.result.Trace {
-		if e.Phase != PhaseSteps {
-			continue
+		if e.Phase == PhaseSteps {
+			steps = append(steps, e)
 		}
-		step++
-		if len(e.Breaks) == 0 {
-			continue
-		}
-		var b strings.Builder
-		fmt.Fprintf(&b, "Step %d breaks %s: ", step, and(e.Breaks))
-		switch {
-		case e.Command != "":
-			fmt.Fprintf(&b, "%s is answered %s to %s", p.fig.Label(e.Actor), Print(e.Reply), e.Command)
-		default:
-			b.WriteString(e.Event)
-		}
-		if len(e.Inside) > 1 {
-			fmt.Fprintf(&b, ", and now %s are inside together", and(p.labels(e.Inside)))
+	}
+	at := slices.IndexFunc(steps, func(e Entry) bool { return len(e.Breaks) > 0 })
+	if at < 0 {
+		return "It breaks " + and(p.result.Schedule.Broken) + " before its first step."
+	}
+	e := steps[at]
+	var b strings.Builder
+	fmt.Fprintf(&b, "Step %d breaks %s: %s", at+1, and(e.Breaks), p.happened(e))
+	if len(e.Inside) > 1 {
+		fmt.Fprintf(&b, ", and now %s are inside together", and(p.labels(e.Inside)))
+	}
+	b.WriteString(".")
+	switch {
+	case e.Key == nil:
+	case len(e.Inside) > 1 && slices.Contains(strings.Fields(e.Command), p.fig.Resource):
+		b.WriteString(p.gaveWay(steps, at))
+	case at == len(steps)-1 && p.result.Schedule.Complete && e.Key.Type != "none":
+		fmt.Fprintf(&b, " At the end %s holds %s", p.fig.Resource, e.Key.quoted())
+		if e.Key.TTL == -1 {
+			b.WriteString(", with no expiry")
 		}
 		b.WriteString(".")
-		return b.String()
 	}
-	return "It breaks " + and(p.result.Schedule.Broken) + " before its first step."
+	return b.String()
+}
+
+// happened words one entry of a schedule.
+func (p *replayer) happened(e Entry) string {
+	kind, rest, _ := strings.Cut(e.Event, " ")
+	switch {
+	case e.Command != "":
+		return fmt.Sprintf("%s is answered %s to %s", p.fig.Label(e.Actor), Print(e.Reply), e.Command)
+	case kind == "lapse":
+		return "the lease of " + rest + " lapses"
+	case kind == "crash":
+		return p.fig.Label(rest) + " crashes"
+	}
+	return p.fig.Label(e.Actor) + " works"
+}
+
+// gaveWay says what had become of the protected key, so that one more actor
+// could get in: its last change under somebody who was inside and still is.
+func (p *replayer) gaveWay(steps []Entry, at int) string {
+	for i := at; i >= 0; i-- {
+		before, inside := p.before, []string(nil)
+		if i > 0 {
+			before, inside = *steps[i-1].Key, steps[i-1].Inside
+		}
+		e, after := steps[i], *steps[i].Key
+		held := slices.DeleteFunc(slices.Clone(inside), func(a string) bool { return a == e.Actor || !slices.Contains(steps[at].Inside, a) })
+		if len(held) == 0 || before.Type != "string" || after.Type == before.Type && after.Text == before.Text {
+			continue
+		}
+		was := "was"
+		if len(held) > 1 {
+			was = "were"
+		}
+		during := fmt.Sprintf("while %s %s inside.", and(p.labels(held)), was)
+		switch {
+		case i == at:
+			return fmt.Sprintf(" It took the place of %s in %s.", before.quoted(), p.fig.Resource)
+		case e.Command == "":
+			return fmt.Sprintf(" The lease of %s had lapsed at step %d, %s", p.fig.Resource, i+1, during)
+		case after.Type == "none":
+			return fmt.Sprintf(" Step %d, %s by %s, had removed %s from %s %s", i+1, e.Command, p.fig.Label(e.Actor), before.quoted(), p.fig.Resource, during)
+		}
+		return fmt.Sprintf(" Step %d, %s by %s, had overwritten %s in %s %s", i+1, e.Command, p.fig.Label(e.Actor), before.quoted(), p.fig.Resource, during)
+	}
+	return ""
+}
+
+// quoted is what a key holds, as a sentence names it.
+func (k KeyState) quoted() string {
+	if k.Type == "string" {
+		return strconv.Quote(k.Text)
+	}
+	return k.Text
 }
 
 func (p *replayer) labels(actors []string) []string {

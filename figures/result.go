@@ -64,6 +64,10 @@ type Result struct {
 	Commands int            `json:"commands"`
 	TookUS   int64          `json:"took_us"`
 
+	// Known is what the last complete exploration of the figure's paths showed,
+	// by path, where programs ran. It may lack any of them.
+	Known map[string]*Explored `json:"-"`
+
 	// Pattern is a regular expression that the verdict of every equal run
 	// matches: the verdict, with what an author marked as varying left open.
 	Pattern string `json:"-"`
@@ -141,6 +145,10 @@ type Explored struct {
 	Total           int               `json:"total"`      // of how many; 0 where it isn't known
 	Cells           []Cell            `json:"-"`          // the map, in the order of the schedules
 	Clients         []string          `json:"clients"`    // the actors that have a program
+
+	Lengths  map[string]int `json:"-"` // of each condition's counterexample, in transitions
+	Earliest map[string]int `json:"-"` // after how many transitions each condition can break
+	Example  *Replay        `json:"-"` // the schedule that the trace shows
 }
 
 // A Cell of the map is one schedule, or, where there are too many, all that
@@ -150,6 +158,7 @@ type Cell struct {
 	Schedules int    // 1, or how many share the beginning
 	Broken    int    // how many of them break a condition
 	Condition int    // index into Explored.Conditions of the worst; -1 where none breaks
+	Breaks    uint32 // bit i: Explored.Conditions[i] breaks, in some of them where they are many
 	Group     int    // cells of one group share their first transitions
 }
 
@@ -159,8 +168,10 @@ type Replay struct {
 	Complete bool     `json:"complete"` // nothing more can happen but events
 	Broken   []string `json:"broken"`   // conditions that it breaks
 	Inside   []string `json:"inside"`   // who is inside at its end
-	Shortest int      `json:"shortest"` // transitions of the shortest schedule that breaks a condition; 0 where none is known
+	Shortest int      `json:"shortest"` // transitions of the shortest schedule that breaks what it breaks, or else anything; 0 where none is known
+	Earliest int      `json:"earliest"` // after how many transitions that can break; 0 where it isn't known
 	Steps    int      `json:"steps"`    // its own transitions
+	Why      string   `json:"-"`        // the step that breaks a condition, and what made it; empty where none does
 }
 
 // MarshalJSON writes nil maps and slices as empty ones, as tools expect.

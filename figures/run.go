@@ -18,7 +18,7 @@ type Runner struct {
 	SQL     *sandbox.SQL  // for figures whose fence stands at another store
 	Limit   time.Duration // wall time of one run, waiting for a database aside
 
-	totals sync.Map // *Path -> int: the schedules of its last complete exploration
+	known sync.Map // *Path -> *Explored: its last complete exploration
 }
 
 // A NeedsError says that the server lacks a command which a path needs.
