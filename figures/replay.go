@@ -301,10 +301,11 @@ func (p *replayer) whatBroke() string {
 	}
 	b.WriteString(".")
 	switch {
-	case e.Key == nil:
-	case len(e.Inside) > 1 && slices.Contains(strings.Fields(e.Command), p.fig.Resource):
+	case e.Key != nil && len(e.Inside) > 1 && slices.Contains(strings.Fields(e.Command), p.fig.Resource):
 		b.WriteString(p.gaveWay(steps, at))
-	case at == len(steps)-1 && p.result.Schedule.Complete && e.Key.Type != "none":
+	case len(e.Inside) > 1:
+		b.WriteString(p.lapsed(steps, at))
+	case e.Key != nil && at == len(steps)-1 && p.result.Schedule.Complete && e.Key.Type != "none":
 		fmt.Fprintf(&b, " At the end %s holds %s", p.fig.Resource, e.Key.quoted())
 		if e.Key.TTL == -1 {
 			b.WriteString(", with no expiry")
@@ -337,15 +338,11 @@ func (p *replayer) gaveWay(steps []Entry, at int) string {
 			before, inside = *steps[i-1].Key, steps[i-1].Inside
 		}
 		e, after := steps[i], *steps[i].Key
-		held := slices.DeleteFunc(slices.Clone(inside), func(a string) bool { return a == e.Actor || !slices.Contains(steps[at].Inside, a) })
+		held := still(inside, steps[at].Inside, e.Actor)
 		if len(held) == 0 || before.Type != "string" || after.Type == before.Type && after.Text == before.Text {
 			continue
 		}
-		was := "was"
-		if len(held) > 1 {
-			was = "were"
-		}
-		during := fmt.Sprintf("while %s %s inside.", and(p.labels(held)), was)
+		during := p.during(held)
 		switch {
 		case i == at:
 			return fmt.Sprintf(" It took the place of %s in %s.", before.quoted(), p.fig.Resource)
@@ -357,6 +354,31 @@ func (p *replayer) gaveWay(steps []Entry, at int) string {
 		return fmt.Sprintf(" Step %d, %s by %s, had overwritten %s in %s %s", i+1, e.Command, p.fig.Label(e.Actor), before.quoted(), p.fig.Resource, during)
 	}
 	return ""
+}
+
+// lapsed says which lease, of a key that the step at names, had run out under
+// somebody who was inside and still is.
+func (p *replayer) lapsed(steps []Entry, at int) string {
+	for i := at - 1; i > 0; i-- {
+		key, ok := strings.CutPrefix(steps[i].Event, "lapse ")
+		held := still(steps[i].Inside, steps[at].Inside, steps[at].Actor)
+		if ok && len(held) > 0 && slices.Contains(strings.Fields(steps[at].Command), key) {
+			return fmt.Sprintf(" The lease of %s had lapsed at step %d, %s", key, i+1, p.during(held))
+		}
+	}
+	return ""
+}
+
+// still are those of inside who are inside later too, one actor aside.
+func still(inside, later []string, aside string) []string {
+	return slices.DeleteFunc(slices.Clone(inside), func(a string) bool { return a == aside || !slices.Contains(later, a) })
+}
+
+func (p *replayer) during(held []string) string {
+	if len(held) == 1 {
+		return fmt.Sprintf("while %s was inside.", p.fig.Label(held[0]))
+	}
+	return fmt.Sprintf("while %s were inside.", and(p.labels(held)))
 }
 
 // quoted is what a key holds, as a sentence names it.
