@@ -21,8 +21,8 @@ generate:   ## Go code from the templates
 	go tool templ generate -path components
 
 bench:      ## speed, as ratios measured in one run
-	@.ci/get valkey nginx
-	go test -run '^$$' -bench . -benchtime 1x .
+	@.ci/get valkey nginx wrk
+	LOCKSTEP_BENCH=1 go test -count=1 -v -run '^TestBench' . ./figures | grep -v '^[=-]'
 
 shots:      ## screenshots of the main states, into shots/
 	@.ci/get valkey chromium
