@@ -100,15 +100,8 @@ func (d *DB) Conn(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 	}
-	link, err := d.link.inst.dial(ctx, d.s.life, d.loan.slot.number, false)
+	link, err := d.link.inst.dial(ctx, d.s.life, d.loan.slot.number, false, true)
 	if err != nil {
-		return nil, err
-	}
-	if err = link.greet(ctx); err == nil {
-		link.tally, err = newTally(ctx, link)
-	}
-	if err != nil {
-		link.close()
 		return nil, d.note(err)
 	}
 	c := &Conn{db: d, link: link}

@@ -111,7 +111,9 @@ func (s *Sandbox) lend(ctx context.Context, loans []*loan, f func([]*DB) error) 
 func (s *Sandbox) lendOnce(ctx context.Context, loans []*loan, patience time.Time, f func([]*DB) error) (cause, err error) {
 	dbs := make([]*DB, len(loans))
 	for i, loan := range loans {
-		if err := s.connect(ctx, loan, patience); err != nil {
+		if err := s.connect(ctx, loan, patience); errors.Is(err, errHeld) {
+			return err, err
+		} else if err != nil {
 			return nil, err
 		}
 		dbs[i] = newDB(s, loan)
@@ -140,7 +142,7 @@ func (s *Sandbox) connect(ctx context.Context, loan *loan, patience time.Time) e
 			slot.drop()
 		}
 		if slot.link == nil {
-			slot.link, err = inst.dial(ctx, s.life, slot.number, slot.study)
+			slot.link, err = inst.dial(ctx, s.life, slot.number, slot.study, false)
 		}
 		if err == nil && inst.claim != nil && loan.from != inst {
 			if err = inst.claim(ctx, slot.number); err == nil {

@@ -35,7 +35,6 @@ type link struct {
 	forget func() bool // of the sandbox's end, which would cut it
 
 	mu      sync.Mutex // held while commands are under way
-	greeted bool       // in its database, as its user
 	spoilt  bool       // not to be used by another run
 	unread  bool       // the server may still be at work on what was sent
 	closed  bool
@@ -65,9 +64,9 @@ func options(network, addr string, as login) *redis.Options {
 	}
 }
 
-// dial connects to the server. The connection is in its database and has its
-// user only once greet has run, which do sees to.
-func (inst *instance) dial(ctx, life context.Context, number int, study bool) (*link, error) {
+// dial connects to the server, enters the database and becomes the runner. With
+// counting, a tally is kept of what comes down the connection.
+func (inst *instance) dial(ctx, life context.Context, number int, study, counting bool) (*link, error) {
 	raw, err := inst.connect(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -92,11 +91,9 @@ func (inst *instance) dial(ctx, life context.Context, number int, study bool) (*
 	}
 	l.client = redis.NewClient(opt)
 	l.conn = l.client.Conn()
-	if inst.claim != nil { // a wrong database could be somebody else's
-		if err := l.greet(ctx); err != nil {
-			l.close()
-			return nil, err
-		}
+	if err := l.greet(ctx, counting && inst.facts.counts); err != nil {
+		l.close()
+		return nil, err
 	}
 	return l, nil
 }
@@ -119,23 +116,30 @@ func (inst *instance) connect(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// greeting selects the database as the one user that may, and then becomes the
-// user that may not. Should one fail, the commands behind it fail as well.
-func (l *link) greeting() []redis.Cmder {
-	ctx := context.Background()
-	return []redis.Cmder{
+// greet selects the database as the one user that may, and then becomes the user
+// that may not.
+func (l *link) greet(ctx context.Context, counting bool) error {
+	sent := []redis.Cmder{
 		redis.NewCmd(ctx, "SELECT", l.number),
 		redis.NewCmd(ctx, "AUTH", l.inst.runner.user, l.inst.runner.password),
 	}
-}
-
-// greet puts the connection into its database and gives it its user, in a round
-// trip of its own.
-func (l *link) greet(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := l.exec(ctx, nil, false, l.inst.answer)
-	return err
+	if counting {
+		sent = append(sent, redis.NewCmd(ctx, clientInfo.words...))
+	}
+	if err := l.roundTrip(ctx, sent, int64(l.inst.replyBytes), l.inst.answer); err != nil {
+		return err
+	}
+	for _, cmd := range sent {
+		if err := cmd.Err(); err != nil {
+			return l.unfit(err)
+		}
+	}
+	if counting {
+		n, err := countOf(sent[2].(*redis.Cmd).Val())
+		l.tally = &tally{other: n + 1} // and this question
+		return err
+	}
+	return nil
 }
 
 // do sends commands in one round trip, or one for every thousand.
@@ -176,18 +180,14 @@ func (l *link) do(ctx context.Context, commands []Command, flushing bool) ([]Val
 	return values, nil
 }
 
-// exec sends one pipeline: the greeting if the connection is new, a flush if the
-// database is not clean yet, and the commands.
+// exec sends one pipeline: a flush if the database is not clean yet, and the
+// commands.
 func (l *link) exec(ctx context.Context, commands []Command, flushing bool, patience time.Duration) ([]Value, error) {
 	background := context.Background()
-	sent := make([]redis.Cmder, 0, len(commands)+4)
-	if !l.greeted {
-		sent = append(sent, l.greeting()...)
-	}
+	sent := make([]redis.Cmder, 0, len(commands)+1)
 	if flushing {
 		sent = append(sent, redis.NewCmd(background, l.inst.flush...))
 	}
-	ours := len(sent)
 	for i := range commands {
 		words, ok := commands[i].send(l.inst.scripts, l.inst.flush)
 		if !ok {
@@ -202,14 +202,14 @@ func (l *link) exec(ctx context.Context, commands []Command, flushing bool, pati
 	if err := l.roundTrip(ctx, sent, most, patience); err != nil {
 		return nil, err
 	}
-	for _, cmd := range sent[:ours] {
-		if err := cmd.Err(); err != nil {
+	if flushing {
+		if err := sent[0].Err(); err != nil {
 			l.spoilt = true
 			return nil, l.unfit(err)
 		}
+		sent = sent[1:]
 	}
-	l.greeted = true
-	return l.values(sent[ours:])
+	return l.values(sent)
 }
 
 // roundTrip writes the pipeline and reads its replies. After an error the

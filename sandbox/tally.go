@@ -21,20 +21,6 @@ type tally struct {
 // clientInfo asks for the server's view of the connection.
 var clientInfo = Cmd("CLIENT", "INFO")
 
-// newTally begins to count on a fresh connection; there is no tally where the
-// server doesn't count.
-func newTally(ctx context.Context, l *link) (*tally, error) {
-	if !l.inst.facts.counts {
-		return nil, nil
-	}
-	values, err := l.do(ctx, []Command{clientInfo}, false)
-	if err != nil {
-		return nil, err
-	}
-	n, err := countOf(values[0])
-	return &tally{other: n + 1}, err // and this question
-}
-
 // exec sends commands down the link, which is locked, with the questions that
 // counting needs.
 func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience time.Duration) ([]Value, error) {
