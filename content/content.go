@@ -98,18 +98,39 @@ type Page struct {
 	Summary     HTML   // for cards: without links, since the card is one
 	Description string // the lede in plain text
 
-	Body     []Part
-	Figures  []*figures.Figure  // in the order in which they stand
-	Sessions []*figures.Session // shown in Body as code
-	Headings []Heading          // for the table of contents
-	Sources  []Source
-	Related  []Related
+	Body      []Part
+	Figures   []*figures.Figure  // in the order in which they stand
+	Sessions  []*figures.Session // shown in Body as code
+	Schedules []ScheduleLink     // links to one schedule, for check
+	Headings  []Heading          // for the table of contents
+	Sources   []Source
+	Related   []Related
 
 	Parent     *Page // nil for the home page only
 	Children   []*Page
 	Prev, Next *Page // within the module, the hub first; nil at its ends
 
 	Faults figures.Faults // what is wrong in this file
+}
+
+// Find finds a path of one of the page's figures.
+func (p *Page) Find(figure, path string) (*figures.Figure, *figures.Path, bool) {
+	for _, f := range p.Figures {
+		if f.ID == figure {
+			found, ok := f.Path(path)
+			return f, found, ok
+		}
+	}
+	return nil, nil, false
+}
+
+// A ScheduleLink is a link of a page to one schedule of a figure. Whether that
+// schedule can happen is known only once it is run.
+type ScheduleLink struct {
+	Page     *Page  // where the figure stands
+	Run      string // "figure.path"
+	Schedule string // "A.A.lapse.B"
+	Line     int    // of the link
 }
 
 // A Heading is an entry of a page's table of contents.

@@ -336,7 +336,7 @@ func TestFaults(t *testing.T) {
 		}},
 		{"run of no figure", front + "\n[x](?run=a.b) [y](?go=1)\n", []string{
 			`c/p.md:6: /c/p has no figure "a"`,
-			`c/p.md:6: the page takes no "?go=1" (write ?run=<figure>.<path>)`,
+			`c/p.md:6: the page takes no "?go=1" (write ?run=<figure>.<path>, or add &schedule=<steps>)`,
 		}},
 
 		// Headings.

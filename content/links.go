@@ -1,6 +1,7 @@
 package content
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/url"
@@ -223,14 +224,21 @@ func (l *loader) inside(d *draft, t target, u *url.URL) (href string, away bool,
 	fragment := norm.NFC.String(u.Fragment)
 	if u.RawQuery != "" {
 		query, err := url.ParseQuery(u.RawQuery)
-		if run := query.Get("run"); err != nil || len(query) != 1 || run == "" {
-			return "", false, fmt.Sprintf("the page takes no %q", "?"+u.RawQuery), "write ?run=<figure>.<path>"
+		name, schedule, scheduled := query.Get("run"), query.Get("schedule"), query.Has("schedule")
+		if err != nil || name == "" || len(query) > 2 || len(query) == 2 && !scheduled {
+			return "", false, fmt.Sprintf("the page takes no %q", "?"+u.RawQuery), "write ?run=<figure>.<path>, or add &schedule=<steps>"
 		}
-		figure, problem, hint := run(t, query.Get("run"))
+		figure, problem, hint := run(t, name)
 		if problem != "" {
 			return "", false, problem, hint
 		}
-		href = t.page.URL + "?run=" + url.QueryEscape(query.Get("run"))
+		href = t.page.URL + "?run=" + url.QueryEscape(name)
+		if scheduled {
+			href += "&schedule=" + url.QueryEscape(schedule)
+			d.page.Schedules = append(d.page.Schedules, ScheduleLink{
+				Page: t.page, Run: name, Schedule: schedule, Line: d.lineOf("schedule=" + schedule),
+			})
+		}
 		if fragment == "" {
 			fragment = figure
 		}
@@ -249,6 +257,15 @@ func (l *loader) inside(d *draft, t target, u *url.URL) (href string, away bool,
 		return "", false, fmt.Sprintf("%s has no anchor %q", where, fragment), figures.Nearest(fragment, anchors)
 	}
 	return href + "#" + url.PathEscape(fragment), false, "", ""
+}
+
+// lineOf finds a piece of text in the file.
+func (d *draft) lineOf(text string) int {
+	at := bytes.Index(d.source, []byte(text))
+	if at < 0 {
+		return 0
+	}
+	return 1 + bytes.Count(d.source[:at], []byte("\n"))
 }
 
 // anchors lists what a link may end in, nil where nobody knows.

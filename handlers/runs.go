@@ -23,7 +23,7 @@ func wantsJSON(c echo.Context) bool {
 // that shows it, or JSON.
 func (s *Site) runPath(c echo.Context, p *content.Page, figure, path string) error {
 	c.Response().Header().Set("Vary", "Accept")
-	fig, pa, ok := find(p, figure, path)
+	fig, pa, ok := p.Find(figure, path)
 	if !ok {
 		return notFound("There is no such path in a figure of this page.")
 	}
@@ -91,7 +91,7 @@ func (s *Site) untilStopped(ctx context.Context) (context.Context, context.Cance
 // JavaScript and for a link that was sent to somebody.
 func (s *Site) pageWithRun(c echo.Context, ed *edition, p *content.Page, run string) error {
 	figure, path, _ := strings.Cut(run, ".")
-	fig, pa, ok := find(p, figure, path)
+	fig, pa, ok := p.Find(figure, path)
 	if !ok {
 		return notFound("This page has no figure " + strconv.Quote(figure) + " with a path " + strconv.Quote(path) + ".")
 	}
@@ -111,16 +111,6 @@ func (s *Site) pageWithRun(c echo.Context, ed *edition, p *content.Page, run str
 		}
 	}
 	return s.render(c, status, pageOf(s.lookAt(ed.course), p, shown))
-}
-
-func find(p *content.Page, figure, path string) (*figures.Figure, *figures.Path, bool) {
-	for _, f := range p.Figures {
-		if f.ID == figure {
-			pa, ok := f.Path(path)
-			return f, pa, ok
-		}
-	}
-	return nil, nil, false
 }
 
 type figureJSON struct {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -194,9 +195,31 @@ func check(ctx context.Context, course *content.Course, runner *figures.Runner) 
 			}
 			r.faults = append(r.faults, faults...)
 		}
+		for _, link := range page.Schedules {
+			fault, err := checkSchedule(ctx, page, link, runner)
+			if err != nil {
+				return r, err
+			}
+			r.faults = append(r.faults, fault...)
+		}
 	}
 	r.faults.Sort()
 	return r, nil
+}
+
+// checkSchedule runs the schedule that a page links to.
+func checkSchedule(ctx context.Context, page *content.Page, link content.ScheduleLink, runner *figures.Runner) (figures.Faults, error) {
+	figure, path, _ := strings.Cut(link.Run, ".")
+	fig, pa, ok := link.Page.Find(figure, path)
+	if !ok {
+		return nil, nil // a fault of loading
+	}
+	var impossible *figures.ScheduleError
+	_, err := runner.Replay(ctx, fig, pa, link.Schedule)
+	if errors.As(err, &impossible) {
+		return figures.Faults{{File: page.File, Line: link.Line, Message: "the schedule " + link.Schedule + " of " + link.Run + " can't happen: " + impossible.Error()}}, nil
+	}
+	return nil, err
 }
 
 type embeddedCommand struct{}
