@@ -18,8 +18,11 @@ func runURL(f *figures.Figure, p *figures.Path) string {
 
 // scheduleURL is the address that shows one schedule of a path.
 func scheduleURL(f *figures.Figure, p *figures.Path, schedule string) string {
-	return "?run=" + f.ID + "." + p.ID + "&schedule=" + schedule + "#" + f.ID
+	return "?run=" + f.ID + "." + p.ID + "&schedule=" + inQuery.Replace(schedule) + "#" + f.ID
 }
+
+// inQuery writes a schedule into an address so that it can still be read there.
+var inQuery = strings.NewReplacer("%", "%25", "&", "%26", "#", "%23", "+", "%2B", " ", "%20", "{", "%7B", "}", "%7D")
 
 // saidID is the id of a path's recorded verdict, which describes its link. The
 // dots keep it apart from the anchors of authors.
@@ -38,8 +41,13 @@ func wire(i, n int) string {
 
 // kind is what a figure's caption says of it.
 func kind(f *figures.Figure) string {
-	if slices.ContainsFunc(f.Paths, (*figures.Path).Explores) {
+	switch {
+	case explores(f):
 		return "every schedule"
+	case slices.ContainsFunc(f.Paths, (*figures.Path).Timed):
+		return "live, in real time"
+	case f.Topology.Several():
+		return fmt.Sprintf("live, on %d servers", len(f.Topology.Nodes()))
 	}
 	return "live"
 }
@@ -145,6 +153,9 @@ func announcement(f *figures.Figure, p *figures.Path, r *figures.Result) string 
 	who := p.Label
 	if actor := actorOf(f, p); actor != "" {
 		who = actor + ", " + p.Label
+	}
+	if r.Schedule != nil && r.Schedule.Schedule != "" {
+		who += ", schedule " + r.Schedule.Schedule
 	}
 	status := r.Status.String()
 	if r.Status == figures.Unjudged {

@@ -90,7 +90,7 @@ func Gallery(site Site) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = card(galleryPage(), i+1, s.Figure, s.Engine, s.Run, s.Busy).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = card(s.Figure, stage{Page: galleryPage(), Number: i + 1, Engine: s.Engine, Run: s.Run, Busy: s.Busy}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

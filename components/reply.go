@@ -132,10 +132,24 @@ func eventWords(e figures.Entry, f *figures.Figure) string {
 		return "waited " + spaced(rest)
 	case "crash":
 		return f.Label(rest) + " crashed: its connection was cut"
-	case "work:":
-		return "works: " + rest
-	case "work":
-		return "works"
+	case "stop":
+		return f.Label(rest) + " was paused"
+	case "resume":
+		return f.Label(rest) + " went on"
+	case "work", "work:":
+		return strings.TrimSuffix("works: "+rest, ": ")
+	case "cut":
+		return "replication to " + rest + " was cut"
+	case "sync":
+		return rest + " caught up"
+	case "kill":
+		return rest + " was killed"
+	case "promote":
+		return rest + " became the primary"
+	case "down":
+		return rest + " went down"
+	case "up":
+		return rest + " came up again"
 	}
 	return e.Event
 }

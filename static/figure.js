@@ -79,7 +79,7 @@ class Figure {
     if (!link || e.button || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
     e.preventDefault();
     const { path, schedule } = link.dataset;
-    history.replaceState(null, '', link.href);
+    if (link.pathname === location.pathname) history.replaceState(null, '', link.href);
     this.at = path;
     if (this.flight?.path === path && this.flight.schedule === schedule) this.flight.pin = true;
     else this.run({ path, schedule, pin: true, tap: e.pointerType === 'touch' });
