@@ -1,0 +1,301 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// An SQL lends empty SQL databases, for a figure whose protected resource is not
+// in Valkey. A run's database is its own, and gone after it.
+//
+// The store is SQLite within this process (sql_sqlite.go), or a PostgreSQL
+// server that somebody else runs (sql_postgres.go).
+type SQL struct {
+	store  storeSQL
+	bounds boundsSQL
+	slots  chan struct{} // one for each run that may start
+	life   context.Context
+	end    context.CancelFunc
+}
+
+// boundsSQL are how much of the store is given away.
+type boundsSQL struct {
+	runs   int           // databases lent at once
+	actors int           // connections of one run
+	conns  int           // connections of all runs, to a store that counts them
+	wait   time.Duration // how long to wait for a database
+	answer time.Duration // how long one statement may take
+	rows   int           // most rows of a reply
+	bytes  int           // most bytes of a reply
+	writes int           // most rows that a run may change
+}
+
+// defaultBoundsSQL leave room for PostgreSQL, which looks for deadlocks after a
+// second and serves a hundred connections, unless told otherwise.
+func defaultBoundsSQL() boundsSQL {
+	return boundsSQL{
+		runs: 16, actors: 8, conns: 48,
+		wait: 100 * time.Millisecond, answer: 2 * time.Second,
+		rows: 1000, bytes: 256 << 10, writes: 10_000,
+	}
+}
+
+// A storeSQL makes empty databases.
+type storeSQL interface {
+	engine() Engine
+	// create makes a database for one run.
+	create(ctx context.Context) (databaseSQL, error)
+	close()
+}
+
+// A databaseSQL is the database of one run.
+type databaseSQL interface {
+	connect(ctx context.Context) (connSQL, error)
+	// drop removes the database once its connections are closed. It never fails:
+	// what can't be removed now is removed when the store is next opened.
+	drop()
+}
+
+// A connSQL is a connection to the database of a run.
+type connSQL interface {
+	do(ctx context.Context, s statementSQL) (Value, error)
+	close()
+}
+
+// OpenSQL opens the store: SQLite within this process where dsn is "", else the
+// PostgreSQL server at dsn.
+func OpenSQL(ctx context.Context, dsn string) (*SQL, error) {
+	return openSQL(ctx, dsn, defaultBoundsSQL())
+}
+
+func openSQL(ctx context.Context, dsn string, bounds boundsSQL) (*SQL, error) {
+	s := &SQL{bounds: bounds, slots: make(chan struct{}, bounds.runs)}
+	var err error
+	if dsn == "" {
+		s.store, err = openSQLite(bounds)
+	} else {
+		s.store, err = openPostgres(ctx, dsn, bounds)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	for range bounds.runs {
+		s.slots <- struct{}{}
+	}
+	return s, nil
+}
+
+// Engine names the store.
+func (s *SQL) Engine() Engine { return s.store.engine() }
+
+// Close ends the runs that are under way and closes the store.
+func (s *SQL) Close() error {
+	s.end()
+	patience := time.After(5 * time.Second)
+	for range cap(s.slots) {
+		select {
+		case <-s.slots:
+		case <-patience: // a run that does not return is left behind
+		}
+	}
+	s.store.close()
+	return nil
+}
+
+// Use lends f an empty database, and drops it when f returns or panics.
+func (s *SQL) Use(ctx context.Context, f func(*SQLRun) error) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer func() { s.slots <- struct{}{} }()
+	database, err := s.store.create(ctx)
+	if err != nil {
+		return failedSQL(ctx, err)
+	}
+	r := &SQLRun{s: s, database: database, actors: map[string]*actorSQL{}}
+	r.life, r.end = context.WithCancel(s.life)
+	defer r.close()
+	return f(r)
+}
+
+// take waits for a database that may be made, a little while.
+func (s *SQL) take(ctx context.Context) error {
+	timer := time.NewTimer(s.bounds.wait)
+	defer timer.Stop()
+	select {
+	case <-s.slots:
+		if s.life.Err() != nil {
+			s.slots <- struct{}{} // Close is waiting for it
+			return fmt.Errorf("%w: closed", ErrDown)
+		}
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("%w: no SQL database came free in %v", ErrBusy, s.bounds.wait)
+	case <-ctx.Done():
+		return ended(ctx)
+	case <-s.life.Done():
+		return fmt.Errorf("%w: closed", ErrDown)
+	}
+}
+
+// An SQLRun is an SQL database that is lent to one run.
+type SQLRun struct {
+	s        *SQL
+	database databaseSQL
+	life     context.Context // ends when the database is given back
+	end      context.CancelFunc
+
+	mu     sync.Mutex
+	actors map[string]*actorSQL
+	over   bool
+	writes int64
+}
+
+// An actorSQL is an actor's connection.
+type actorSQL struct {
+	mu   sync.Mutex // one statement at a time
+	conn connSQL    // nil until the first, and after a failure
+}
+
+// Do runs one statement on the connection of an actor. Each actor has its own,
+// so a transaction is the actor's; actors may call at the same time, and one may
+// wait for another's transaction.
+//
+// The reply to an INSERT, UPDATE or DELETE is how many rows it changed (int64);
+// to a query, or where the statement has RETURNING, the rows ([]any of []any);
+// to anything else what the store calls it ("BEGIN"). A value of a row is nil,
+// int64 or string; what is neither is a string as the store prints it. What the
+// store refuses is an Error that starts with the store's code ("SQLITE_BUSY
+// database is locked", "40001 could not serialize …").
+//
+// A Go error says that there was no reply: ErrBusy, ErrDown, ErrLate, ErrTooMuch,
+// or a *CommandError where CheckSQL refuses the statement.
+func (r *SQLRun) Do(ctx context.Context, actor, statement string) (Value, error) {
+	parsed, err := parseSQL(statement)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.actor(actor)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.life.Err() != nil {
+		return nil, errOverSQL
+	}
+	within, cancel := context.WithTimeout(ctx, r.s.bounds.answer)
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	if a.conn == nil {
+		if a.conn, err = r.database.connect(within); err != nil {
+			a.conn = nil
+			return nil, r.failed(ctx, within, err)
+		}
+	}
+	value, err := a.conn.do(within, parsed)
+	if err != nil {
+		a.conn.close() // and with it the actor's transaction
+		a.conn = nil
+		return nil, r.failed(ctx, within, err)
+	}
+	return value, r.count(parsed, value)
+}
+
+var errOverSQL = fmt.Errorf("%w: the SQL database was given back", ErrDown)
+
+// actor gives an actor's place.
+func (r *SQLRun) actor(name string) (*actorSQL, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return nil, errOverSQL
+	}
+	a := r.actors[name]
+	if a == nil {
+		if most := r.s.bounds.actors; len(r.actors) == most {
+			return nil, fmt.Errorf("%w: %d actors at an SQL database at most", ErrTooMuch, most)
+		}
+		a = &actorSQL{}
+		r.actors[name] = a
+	}
+	return a, nil
+}
+
+// count keeps a run from filling the store.
+func (r *SQLRun) count(s statementSQL, value Value) error {
+	n, ok := value.(int64)
+	if !ok || !s.writes() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.writes += n; r.writes > int64(r.s.bounds.writes) {
+		return fmt.Errorf("%w: %d rows changed, of %d at most", ErrTooMuch, r.writes, r.s.bounds.writes)
+	}
+	return nil
+}
+
+// failed says why there was no reply.
+func (r *SQLRun) failed(ctx, within context.Context, err error) error {
+	switch {
+	case ctx.Err() == nil && r.life.Err() != nil:
+		return errOverSQL
+	case ctx.Err() == nil && within.Err() != nil && !errors.Is(err, ErrTooMuch):
+		return fmt.Errorf("%w: no reply from the SQL database in %v", ErrLate, r.s.bounds.answer)
+	}
+	return failedSQL(ctx, err)
+}
+
+// failedSQL puts an error of a store in the sandbox's words.
+func failedSQL(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	for _, known := range []error{ErrBusy, ErrDown, ErrLate, ErrTooMuch} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	var refused *CommandError
+	if errors.As(err, &refused) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDown, err)
+}
+
+// Cut cuts an actor's connection, as a crash would: the store rolls back what
+// the actor had begun. The actor's next statement has a new connection.
+func (r *SQLRun) Cut(actor string) {
+	r.mu.Lock()
+	a := r.actors[actor]
+	r.mu.Unlock()
+	if a != nil {
+		a.close()
+	}
+}
+
+func (a *actorSQL) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn != nil {
+		a.conn.close()
+		a.conn = nil
+	}
+}
+
+// close ends what the run left under way, and drops its database.
+func (r *SQLRun) close() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	r.end()
+	for _, a := range r.actors {
+		a.close()
+	}
+	r.database.drop()
+}
