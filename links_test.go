@@ -83,7 +83,7 @@ func (c *crawl) follow(to, from string) {
 // page fetches an address and looks at what is there.
 func (c *crawl) page(address string) {
 	direct := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	a, err := get(&direct, c.base+address, asHTML)
+	a, err := ask(&direct, c.base+address, asHTML)
 	if err != nil {
 		c.t.Error(err)
 		return

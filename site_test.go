@@ -77,6 +77,7 @@ func need(t testing.TB, program string) string {
 // served is the course as the program serves it, in this process.
 type served struct {
 	box    *sandbox.Sandbox
+	sql    *sandbox.SQL
 	course *content.Course
 	runner *figures.Runner
 	site   *handlers.Site
@@ -120,9 +121,15 @@ func open(ctx context.Context, set setup) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &served{box: box, course: course, runner: &figures.Runner{Sandbox: box, Limit: set.limit}}
+	sql, err := sandbox.OpenSQL(ctx, "")
+	if err != nil {
+		box.Close()
+		return nil, err
+	}
+	s := &served{box: box, sql: sql, course: course, runner: &figures.Runner{Sandbox: box, SQL: sql, Limit: set.limit}}
 	s.site, err = handlers.New(set.content, scripts, course, s.runner, set.log, set.settings)
 	if err != nil {
+		sql.Close()
 		box.Close()
 		return nil, err
 	}
@@ -131,8 +138,10 @@ func open(ctx context.Context, set setup) (*served, error) {
 }
 
 func (s *served) close() {
+	s.site.Stop()
 	s.http.CloseClientConnections()
 	s.http.Close()
+	s.sql.Close()
 	s.box.Close()
 }
 
@@ -166,8 +175,8 @@ type answer struct {
 	body   string
 }
 
-// get asks for JSON or for HTML.
-func get(client *http.Client, url, accept string) (answer, error) {
+// ask asks for JSON or for HTML.
+func ask(client *http.Client, url, accept string) (answer, error) {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return answer{}, err
@@ -187,10 +196,10 @@ const (
 	asHTML = "text/html"
 )
 
-// fetch is get for those who expect an answer.
+// fetch is ask for those who expect an answer.
 func fetch(t testing.TB, url, accept string) answer {
 	t.Helper()
-	a, err := get(http.DefaultClient, url, accept)
+	a, err := ask(http.DefaultClient, url, accept)
 	if err != nil {
 		t.Fatal(err)
 	}
