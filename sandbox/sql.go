@@ -17,8 +17,10 @@ type SQL struct {
 	store  storeSQL
 	bounds boundsSQL
 	slots  chan struct{} // one for each run that may start
-	life   context.Context
-	end    context.CancelFunc
+
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	closing sync.Once
 }
 
 // boundsSQL are how much of the store is given away.
@@ -94,15 +96,18 @@ func (s *SQL) Engine() Engine { return s.store.engine() }
 
 // Close ends the runs that are under way and closes the store.
 func (s *SQL) Close() error {
-	s.end()
-	patience := time.After(5 * time.Second)
-	for range cap(s.slots) {
-		select {
-		case <-s.slots:
-		case <-patience: // a run that does not return is left behind
+	s.closing.Do(func() {
+		s.end()
+		patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		for range cap(s.slots) {
+			select {
+			case <-s.slots:
+			case <-patience.Done(): // a run that does not return is left behind
+			}
 		}
-	}
-	s.store.close()
+		s.store.close()
+	})
 	return nil
 }
 
@@ -124,6 +129,9 @@ func (s *SQL) Use(ctx context.Context, f func(*SQLRun) error) error {
 
 // take waits for a database that may be made, a little while.
 func (s *SQL) take(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
 	timer := time.NewTimer(s.bounds.wait)
 	defer timer.Stop()
 	select {
@@ -157,6 +165,8 @@ type SQLRun struct {
 
 // An actorSQL is an actor's connection.
 type actorSQL struct {
+	life context.Context // ends when the connection is cut
+	end  context.CancelFunc
 	mu   sync.Mutex // one statement at a time
 	conn connSQL    // nil until the first, and after a failure
 }
@@ -185,28 +195,31 @@ func (r *SQLRun) Do(ctx context.Context, actor, statement string) (Value, error)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.life.Err() != nil {
-		return nil, errOverSQL
+	if a.life.Err() != nil {
+		return nil, errCutSQL
 	}
 	within, cancel := context.WithTimeout(ctx, r.s.bounds.answer)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+	defer context.AfterFunc(a.life, cancel)()
 	if a.conn == nil {
 		if a.conn, err = r.database.connect(within); err != nil {
 			a.conn = nil
-			return nil, r.failed(ctx, within, err)
+			return nil, a.failed(ctx, within, err)
 		}
 	}
 	value, err := a.conn.do(within, parsed)
 	if err != nil {
 		a.conn.close() // and with it the actor's transaction
 		a.conn = nil
-		return nil, r.failed(ctx, within, err)
+		return nil, a.failed(ctx, within, err)
 	}
 	return value, r.count(parsed, value)
 }
 
-var errOverSQL = fmt.Errorf("%w: the SQL database was given back", ErrDown)
+var (
+	errOverSQL = fmt.Errorf("%w: the SQL database was given back", ErrDown)
+	errCutSQL  = fmt.Errorf("%w: the actor's connection was cut", ErrDown)
+)
 
 // actor gives an actor's place.
 func (r *SQLRun) actor(name string) (*actorSQL, error) {
@@ -221,6 +234,7 @@ func (r *SQLRun) actor(name string) (*actorSQL, error) {
 			return nil, fmt.Errorf("%w: %d actors at an SQL database at most", ErrTooMuch, most)
 		}
 		a = &actorSQL{}
+		a.life, a.end = context.WithCancel(r.life)
 		r.actors[name] = a
 	}
 	return a, nil
@@ -241,12 +255,13 @@ func (r *SQLRun) count(s statementSQL, value Value) error {
 }
 
 // failed says why there was no reply.
-func (r *SQLRun) failed(ctx, within context.Context, err error) error {
+func (a *actorSQL) failed(ctx, within context.Context, err error) error {
 	switch {
-	case ctx.Err() == nil && r.life.Err() != nil:
-		return errOverSQL
-	case ctx.Err() == nil && within.Err() != nil && !errors.Is(err, ErrTooMuch):
-		return fmt.Errorf("%w: no reply from the SQL database in %v", ErrLate, r.s.bounds.answer)
+	case ctx.Err() != nil || errors.Is(err, ErrTooMuch):
+	case a.life.Err() != nil:
+		return errCutSQL
+	case within.Err() != nil:
+		return fmt.Errorf("%w: %w", ErrLate, err)
 	}
 	return failedSQL(ctx, err)
 }
@@ -269,10 +284,11 @@ func failedSQL(ctx context.Context, err error) error {
 }
 
 // Cut cuts an actor's connection, as a crash would: the store rolls back what
-// the actor had begun. The actor's next statement has a new connection.
+// the actor had begun. A later statement of the actor's has a new connection.
 func (r *SQLRun) Cut(actor string) {
 	r.mu.Lock()
 	a := r.actors[actor]
+	delete(r.actors, actor)
 	r.mu.Unlock()
 	if a != nil {
 		a.close()
@@ -280,6 +296,7 @@ func (r *SQLRun) Cut(actor string) {
 }
 
 func (a *actorSQL) close() {
+	a.end()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn != nil {
