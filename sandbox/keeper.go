@@ -29,6 +29,7 @@ type login struct{ user, password string }
 // away.
 type instance struct {
 	network, addr string
+	root          login         // may do everything; only on a process of the sandbox's own
 	lender        login         // may do nothing but select a database
 	runner        login         // may send what a figure may
 	admin         *redis.Client // loads scripts, stops endless ones
@@ -40,6 +41,8 @@ type instance struct {
 	replyBytes    int
 
 	gone <-chan struct{} // closed when its process has ended; nil if there is none to see
+	said *tail           // by its process
+	node bool            // one of several: that a replica takes no writes is an answer
 	stop func()          // ends it for good and waits
 
 	// On a server of somebody else's, a database is claimed before it is lent

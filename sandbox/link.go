@@ -298,6 +298,9 @@ func (l *link) plain(v any) (Value, error) {
 func (l *link) refusal(reply error) (Value, error) {
 	text := reply.Error()
 	code, _, _ := strings.Cut(text, " ")
+	if code == "READONLY" && l.inst.node {
+		return Error(text), nil
+	}
 	switch code {
 	case "NOSCRIPT":
 		return nil, errNoScript

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "hold-a-sandbox":
 			holdASandbox()
+		case "hold-clusters":
+			holdClusters()
 		}
 	}
 	goleak.VerifyTestMain(m)
@@ -64,6 +66,7 @@ var scripts = map[string]string{
 	"fail.lua":     "return redis.error_reply('EMQSTALE token mismatch')",
 	"many.lua":     "for i = 1, 5 do redis.call('SET', KEYS[1], i) end return 5",
 	"long.lua":     "return string.rep('x', tonumber(ARGV[1]))",
+	"both.lua":     "return {redis.pcall('SET', KEYS[1], 'x'), 'y', 'z'}",
 }
 
 // needServer skips a test where there is no Valkey, unless there has to be one.

@@ -112,6 +112,7 @@ type Options struct {
 	Scripts         map[string]string // source by name ("release.lua")
 	Slots           int               // databases lent to single runs at once; 64
 	Explorations    int               // explorations at once; 2
+	Clusters        int               // sets of several servers at once, of each kind; 2
 	Wait            time.Duration     // how long to wait for a database or for the server to come back; 100 ms
 	Answer          time.Duration     // how long one Do waits for its answer, blocking commands aside; 1 s
 	ReplyBytes      int               // most bytes one Do of a single run may be answered; 1 MiB
@@ -126,6 +127,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Explorations <= 0 {
 		o.Explorations = 2
+	}
+	if o.Clusters <= 0 {
+		o.Clusters = 2
 	}
 	if o.Wait <= 0 {
 		o.Wait = 100 * time.Millisecond
@@ -150,12 +154,13 @@ const lanes = 4
 
 // A Sandbox lends the databases of one server.
 type Sandbox struct {
-	opt     Options
-	scripts catalogue
-	keeper  *keeper
-	runs    chan *slot    // databases at rest, for single runs
-	studies chan []*slot  // and for explorations, which must not starve them
-	lost    chan struct{} // one for each of them that is never lent again
+	opt      Options
+	scripts  catalogue
+	keeper   *keeper
+	runs     chan *slot    // databases at rest, for single runs
+	studies  chan []*slot  // and for explorations, which must not starve them
+	lost     chan struct{} // one for each of them that is never lent again
+	clusters *clusters     // nil where there is one server only
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
@@ -186,6 +191,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	s.keeper = newKeeper(start, s.opt.Log)
 	if err := s.keeper.open(ctx); err != nil {
 		s.end()
+		s.clusters.close(ctx)
 		s.keeper.close()
 		s.cleanUp()
 		return nil, err
@@ -243,6 +249,7 @@ func (s *Sandbox) close() {
 		case <-patience.Done():
 		}
 	}
+	s.clusters.close(patience)
 	s.keeper.close()
 	s.cleanUp()
 }

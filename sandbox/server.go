@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,6 +63,9 @@ func (s *Sandbox) child(mode Mode, argv []string) (func(context.Context) (*insta
 		return nil, err
 	}
 	s.cleanUp = dir.remove
+	if mode == Managed {
+		s.clusters = newClusters(s, argv, dir.path)
+	}
 	count := 0
 	return func(ctx context.Context) (*instance, error) {
 		count++
@@ -72,34 +76,54 @@ func (s *Sandbox) child(mode Mode, argv []string) (func(context.Context) (*insta
 // startChild starts one process and waits until it is ready. It runs on a thread
 // that lives as long as the sandbox; see keeper.run.
 func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir, socket string) (*instance, error) {
-	admin := login{"admin", rand.Text()}
-	inst := &instance{
+	inst := s.newChild(socket)
+	count := 1 + s.opt.Slots + s.opt.Explorations*lanes
+	config := serverConfig(socket, dir, inst.root, count)
+	if mode == Embedded {
+		config = embeddedConfig(socket, inst.runner, inst.root, inst.lender)
+		inst.flush = []any{"FLUSHDB"}
+	}
+	if err := inst.spawn(mode, argv, dir, config); err != nil {
+		return nil, err
+	}
+	if err := inst.settle(ctx, mode); err != nil {
+		return nil, fmt.Errorf("%s: %w", argv[0], err)
+	}
+	inst.facts.databases = numbers(1, count)
+	return inst, nil
+}
+
+// newChild is a server that is yet to be started, on a socket.
+func (s *Sandbox) newChild(socket string) *instance {
+	return &instance{
 		network: "unix", addr: socket,
+		root:   login{"admin", rand.Text()},
 		lender: login{"lender", rand.Text()}, runner: login{"runner", rand.Text()},
 		scripts: &s.scripts, answer: s.opt.Answer, replyBytes: s.opt.ReplyBytes,
 		flush: []any{"FLUSHDB", "SYNC"}, // a fourth of what the default costs, which frees in another thread
 	}
-	count := 1 + s.opt.Slots + s.opt.Explorations*lanes
-	config := serverConfig(socket, dir, admin, count)
-	args := append(append([]string{}, argv[1:]...), "-")
-	if mode == Embedded {
-		config = embeddedConfig(socket, inst.runner, admin, inst.lender)
-		args = argv[1:]
-		inst.flush = []any{"FLUSHDB"}
+}
+
+// spawn starts the process and hands it its configuration. The process dies with
+// the thread that this runs on.
+func (inst *instance) spawn(mode Mode, argv []string, dir, config string) error {
+	args := argv[1:]
+	if mode == Managed {
+		args = append(slices.Clone(args), "-")
 	}
 	cmd := exec.Command(argv[0], args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"LC_ALL=C"} // the site's environment is none of its business
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	output := &tail{most: 4 << 10}
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.WaitDelay = time.Second
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	if mode == Managed { // a Go process needs address space that it never uses
 		bound(cmd.Process.Pid)
@@ -113,8 +137,8 @@ func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir,
 		_ = cmd.Wait()
 		close(gone)
 	}()
-	inst.gone = gone
-	opt := options("unix", socket, admin)
+	inst.gone, inst.said = gone, output
+	opt := options(inst.network, inst.addr, inst.root)
 	inst.admin = redis.NewClient(opt)
 	inst.pulse = redis.NewClient(opt)
 	inst.stop = func() {
@@ -123,13 +147,21 @@ func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir,
 		_ = stdin.Close()
 		_ = inst.admin.Close()
 		_ = inst.pulse.Close()
-		_ = os.Remove(socket)
+		_ = os.Remove(inst.addr)
 	}
+	if err != nil {
+		inst.stop()
+		return fmt.Errorf("start %s: %w", argv[0], inst.lastWords(err))
+	}
+	return nil
+}
+
+// settle waits until a process that was started is ready for runs. One that
+// isn't in time is stopped.
+func (inst *instance) settle(ctx context.Context, mode Mode) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	if err == nil {
-		err = inst.ready(ctx)
-	}
+	err := inst.ready(ctx)
 	if err == nil {
 		if mode == Embedded {
 			err = inst.prepareEmbedded(ctx)
@@ -139,13 +171,17 @@ func (s *Sandbox) startChild(ctx context.Context, mode Mode, argv []string, dir,
 	}
 	if err != nil {
 		inst.stop()
-		if said := output.String(); said != "" {
-			err = fmt.Errorf("%w; it said: %s", err, said)
-		}
-		return nil, fmt.Errorf("%s: %w", argv[0], err)
+		return inst.lastWords(err)
 	}
-	inst.facts.databases = numbers(1, count)
-	return inst, nil
+	return nil
+}
+
+// lastWords adds what the process said to the reason why it is no good.
+func (inst *instance) lastWords(err error) error {
+	if said := inst.said.String(); said != "" {
+		return fmt.Errorf("%w; it said: %s", err, said)
+	}
+	return err
 }
 
 // serverConfig is what the child reads from its standard input: passwords don't

@@ -1,0 +1,356 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	syncWait = 5 * time.Second        // for a replica to catch up
+	syncTick = 200 * time.Microsecond // between two looks at how far it is
+)
+
+// A member is one server of a set, through all its lives.
+type member struct {
+	of      *clusters
+	name    string
+	dir     string
+	key     string  // what replicas log in with
+	primary *member // whom it follows at first; nil if nobody
+	relay   *relay  // its way there
+
+	turn     chan struct{} // full while commands of a run are under way
+	starting sync.Mutex
+
+	mu   sync.Mutex
+	inst *instance // nil while it is down
+	link *link     // the run's connection; nil until there is one
+	over bool      // never to be started again
+}
+
+// socket is the same in every life.
+func (m *member) socket() string { return filepath.Join(m.dir, "s") }
+
+// start brings the server up, empty.
+func (m *member) start(ctx context.Context) error {
+	m.starting.Lock()
+	defer m.starting.Unlock()
+	if m.up() {
+		return &CommandError{Message: m.name + " is up"}
+	}
+	// A server loads what it finds in its directory.
+	if err := os.RemoveAll(m.dir); err != nil {
+		return fmt.Errorf("a directory for %s: %w", m.name, err)
+	}
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		return fmt.Errorf("a directory for %s: %w", m.name, err)
+	}
+	inst := m.of.s.newChild(m.socket())
+	inst.node = true
+	config := serverConfig(inst.addr, m.dir, inst.root, 1) + memberConfig(m.key)
+	err := m.of.yard.run(func() error { return inst.spawn(Managed, m.of.argv, m.dir, config) })
+	if err == nil {
+		err = inst.settle(ctx, Managed)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ended(ctx)
+		}
+		return fmt.Errorf("%w: %s: %w", ErrDown, m.name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		inst.stop()
+		return errClosed
+	}
+	m.inst = inst
+	return nil
+}
+
+// memberConfig is what sets one server of several apart from one alone: it is
+// smaller, and ready to have replicas and to be one. Where a thing is said
+// twice, what is said last counts.
+func memberConfig(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return strings.Join([]string{
+		"maxclients 64",
+		"maxmemory 16mb",
+		"client-output-buffer-limit normal 4mb 2mb 5",
+		"client-output-buffer-limit replica 16mb 8mb 5",
+		"repl-backlog-size 64kb",
+		"repl-diskless-sync no", // with it, a replica's first sign of life can be missed, and the next comes a second later
+		"repl-diskless-load on-empty-db",
+		"masteruser replica",
+		"masterauth " + key,
+		"user replica reset on #" + hex.EncodeToString(sum[:]) + " +psync +replconf +ping",
+		"",
+	}, "\n")
+}
+
+// now gives the server's present life, nil while it is down.
+func (m *member) now() *instance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inst
+}
+
+// up tells whether the server is meant to be there. One that died by itself is:
+// its silence must not pass for an answer.
+func (m *member) up() bool { return m.now() != nil }
+
+// do sends a run's commands.
+func (m *member) do(ctx context.Context, commands []Command) ([]Value, error) {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return nil, ended(ctx)
+	}
+	values := make([]Value, 0, len(commands))
+	for _, part := range m.parts(commands) {
+		some, err := m.send(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, some...)
+	}
+	return values, nil
+}
+
+// parts gives the commands that may go in one pipeline. A replica can refuse a
+// write in the midst of an array that a script gives, and go-redis then takes
+// the rest of the array for the replies to what comes behind: so nothing does.
+func (m *member) parts(commands []Command) [][]Command {
+	if m.primary == nil {
+		return [][]Command{commands}
+	}
+	var parts [][]Command
+	begin := 0
+	for i := range commands {
+		if commands[i].kind != plain || i == len(commands)-1 {
+			parts = append(parts, commands[begin:i+1])
+			begin = i + 1
+		}
+	}
+	return parts
+}
+
+// send sends a run's commands in one pipeline.
+func (m *member) send(ctx context.Context, commands []Command) ([]Value, error) {
+	inst, link, err := m.reach(ctx)
+	var values []Value
+	if err == nil && inst != nil {
+		values, err = link.do(ctx, commands, false)
+	}
+	switch {
+	case m.of.s.life.Err() != nil:
+		return nil, errClosed
+	case inst == nil, err != nil && m.now() != inst: // or taken down meanwhile
+		return m.silence(commands), nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	if slices.ContainsFunc(values, refusesWrites) {
+		m.renounce(link) // go-redis gives up a connection that turns out to be to a replica
+	}
+	return values, nil
+}
+
+// reach gives the run's connection to the server; both are nil while it is down.
+func (m *member) reach(ctx context.Context) (*instance, *link, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.inst != nil && m.link == nil {
+		link, err := m.inst.dial(ctx, m.of.s.life, 0, false, false)
+		if err != nil {
+			return m.inst, nil, err
+		}
+		m.link = link
+	}
+	return m.inst, m.link, nil
+}
+
+// renounce closes a connection on which nothing is under way.
+func (m *member) renounce(link *link) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.link == link {
+		m.link = nil
+	}
+	link.retire(m.of.s.life)
+}
+
+// silence is what one hears of a server that is down.
+func (m *member) silence(commands []Command) []Value {
+	return slices.Repeat([]Value{Error("DOWN " + m.name + " does not answer")}, len(commands))
+}
+
+// refusesWrites tells whether a reply is a replica's to a command that writes.
+func refusesWrites(v Value) bool {
+	e, ok := v.(Error)
+	return ok && (e.Code() == "READONLY" || strings.Contains(string(e), "-READONLY "))
+}
+
+// kill ends the server's life.
+func (m *member) kill() error {
+	m.mu.Lock()
+	inst, link := m.inst, m.link
+	m.inst, m.link = nil, nil
+	m.mu.Unlock()
+	if inst == nil {
+		return &CommandError{Message: m.name + " is down already"}
+	}
+	inst.stop()
+	if link != nil {
+		if done := link.retire(m.of.s.life); done != nil {
+			<-done // at once: there is nobody at the other end
+		}
+	}
+	return nil
+}
+
+// stop ends the server for good, and takes away what it leaves.
+func (m *member) stop() {
+	m.mu.Lock()
+	m.over = true
+	m.mu.Unlock()
+	_ = m.kill()
+	if m.relay != nil {
+		m.relay.close()
+	}
+	_ = os.RemoveAll(m.dir)
+}
+
+// settled tells whether the server lives, and is done with all that a run sent.
+func (m *member) settled() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.inst == nil || isClosed(m.inst.gone) {
+		return false
+	}
+	if m.link == nil || !m.link.spoilt {
+		return true
+	}
+	done := m.link.retire(m.of.s.life)
+	m.link = nil
+	return done == nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// greet sees to it that there is a connection for the next run.
+func (m *member) greet(ctx context.Context) error {
+	m.mu.Lock()
+	if m.link != nil && !m.link.wire.alive() {
+		m.link.close()
+		m.link = nil
+	}
+	m.mu.Unlock()
+	_, _, err := m.reach(ctx)
+	return err
+}
+
+// promote makes it a primary.
+func (m *member) promote(ctx context.Context) error {
+	if err := m.order(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+		return err
+	}
+	info, err := m.replication(ctx)
+	if err != nil {
+		return err
+	}
+	if role := infoField(info, "role"); role != "master" {
+		return fmt.Errorf("%w: %s was promoted, and is still a %s", ErrDown, m.name, role)
+	}
+	return nil
+}
+
+// sync waits until a replica has carried out all that its primary has by now.
+func (m *member) sync(ctx context.Context) error {
+	if m.relay.off.Load() {
+		return &CommandError{Message: m.name + " is cut off from " + m.primary.name + " and can't catch up"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	info, err := m.primary.replication(ctx)
+	if err != nil {
+		return err
+	}
+	goal, err := strconv.ParseInt(infoField(info, "master_repl_offset"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: how far %s is: %w", ErrDown, m.primary.name, err)
+	}
+	tick := time.NewTicker(syncTick)
+	defer tick.Stop()
+	for {
+		info, err := m.replication(ctx)
+		if err != nil {
+			return err
+		}
+		if infoField(info, "role") == "master" {
+			return &CommandError{Message: m.name + " is no replica any more"}
+		}
+		reached, err := strconv.ParseInt(infoField(info, "slave_repl_offset"), 10, 64)
+		if err == nil && reached >= goal && infoField(info, "master_link_status") == "up" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s has not caught up with %s: %w", m.name, m.primary.name, ended(ctx))
+		}
+	}
+}
+
+// replication is what the server says of it.
+func (m *member) replication(ctx context.Context) (string, error) {
+	var info string
+	err := m.admin(ctx, func(admin *redis.Client) (err error) {
+		info, err = admin.Info(ctx, "replication").Result()
+		return err
+	})
+	return info, err
+}
+
+// order sends a command that no run may.
+func (m *member) order(ctx context.Context, words ...any) error {
+	return m.admin(ctx, func(admin *redis.Client) error { return admin.Do(ctx, words...).Err() })
+}
+
+// admin reaches the server as the one that may do everything.
+func (m *member) admin(ctx context.Context, f func(*redis.Client) error) error {
+	inst := m.now()
+	if inst == nil {
+		return &CommandError{Message: m.name + " is down"}
+	}
+	err := f(inst.admin)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: %s: %w", ErrLate, m.name, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrDown, m.name, err)
+}
