@@ -108,13 +108,14 @@ if (entries.size) {
   const headings = [...entries.keys()];
   const follow = () => {
     // The section that one reads is the last to have begun above the upper third.
-    const here = headings.findLast((h) => h.getBoundingClientRect().top < innerHeight / 3);
+    const here = headings.findLast((h) => h.getBoundingClientRect().top <= innerHeight / 3);
     for (const [heading, link] of entries) {
       if (heading === here) link.ariaCurrent = 'location';
       else link.removeAttribute('aria-current');
     }
   };
-  const watch = new IntersectionObserver(follow, { rootMargin: '0px 0px -66% 0px' });
+  // All that is above that line counts as in sight, so that a jump is noticed too.
+  const watch = new IntersectionObserver(follow, { rootMargin: '1000000px 0px -66.7% 0px' });
   for (const heading of headings) watch.observe(heading);
   follow();
 }
