@@ -51,8 +51,8 @@ var subcommands = map[string][]string{
 	"XGROUP": {"CREATE", "DESTROY", "SETID", "CREATECONSUMER", "DELCONSUMER"},
 }
 
-// own are the commands that only the sandbox's own scripts and Flush send.
-const own = `evalsha keys flushdb`
+// ownCommands are those that only the sandbox itself and its own scripts send.
+const ownCommands = `evalsha keys flushdb`
 
 // why says why commands that an author may well reach for are missing.
 var why = map[string]string{
@@ -149,7 +149,7 @@ func nearest(name string) string {
 
 // aclCommands are what the runs' user may do, in the ACL's words.
 func aclCommands() []string {
-	list := strings.Fields(own)
+	list := strings.Fields(ownCommands)
 	for name := range allowed {
 		name = strings.ToLower(name)
 		subs := subcommands[strings.ToUpper(name)]

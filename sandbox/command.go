@@ -19,11 +19,8 @@ type kind int
 const (
 	plain  kind = iota // the words as they stand
 	script             // EVAL name …: EVALSHA of the script by that name
-	flush
-	peek
-	lapse
-	state
-	scriptKinds // how many there are
+	own                // a script of the sandbox's
+	flush              // whatever empties a database of that server fastest
 )
 
 // Cmd makes a command of its words, as Parse gives them. EVAL of a script's name
@@ -47,38 +44,40 @@ func Cmd(args ...string) Command {
 func Flush() Command { return Command{kind: flush} }
 
 // Peek reads what a key holds: an array of its type ("none" if there is no such
-// key), its content (a string, an array, or nil) and its lease in milliseconds.
-func Peek(key string) Command { return Command{kind: peek, words: []any{"EVALSHA", nil, "1", key}} }
+// key), its content (a string, an array, or nil) and its lease in milliseconds
+// (-1 for none, -2 for no such key). Long content is cut.
+func Peek(key string) Command {
+	return Command{kind: own, words: []any{"EVALSHA", ownScripts().peek, "1", key}}
+}
 
 // Lapse ends the lease of a key now: 1 done, 0 no such key, -1 no lease.
-func Lapse(key string) Command { return Command{kind: lapse, words: []any{"EVALSHA", nil, "1", key}} }
+func Lapse(key string) Command {
+	return Command{kind: own, words: []any{"EVALSHA", ownScripts().lapse, "1", key}}
+}
 
 // State fingerprints the whole database: an array of a text that is equal for
 // equal states, the number of keys, and the shortest lease in milliseconds (-1
 // where there is none). Leases and server times count in whole seconds from
 // now.
-func State() Command { return Command{kind: state, words: []any{"EVALSHA", nil, "0"}} }
+func State() Command {
+	return Command{kind: own, words: []any{"EVALSHA", ownScripts().state, "0"}}
+}
 
 // send gives the words that go to a server for the command; ok is false for a
 // script that does not exist.
 func (c *Command) send(cat *catalogue, flushing []any) (words []any, ok bool) {
-	var sha any
 	switch c.kind {
-	case plain:
-		return c.words, len(c.words) > 0
 	case flush:
 		return flushing, true
 	case script:
-		if sha = cat.named[c.words[1].(string)]; sha == nil {
-			return nil, false
-		}
-	case peek, lapse, state, scriptKinds:
-		sha = cat.own[c.kind]
+		sha, ok := cat.named[c.words[1].(string)]
+		words = make([]any, len(c.words))
+		copy(words, c.words)
+		words[0], words[1] = "EVALSHA", sha
+		return words, ok
+	case plain, own:
 	}
-	words = make([]any, len(c.words))
-	copy(words, c.words)
-	words[0], words[1] = "EVALSHA", sha
-	return words, true
+	return c.words, len(c.words) > 0
 }
 
 // scriptName is what tells the name of a script from its text.

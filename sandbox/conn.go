@@ -13,7 +13,11 @@ import (
 var (
 	errNoScript = fmt.Errorf("%w: the server has lost the scripts", ErrDown)
 	errHeld     = fmt.Errorf("%w: another run's script holds the server up", ErrBusy)
+	errFull     = fmt.Errorf("%w: the server's memory is full", ErrDown)
 )
+
+// mostConns is how many connections of its own a run may have.
+const mostConns = 64
 
 // closing is how long a crash waits for the server to have noticed it.
 const closing = 250 * time.Millisecond
@@ -73,7 +77,7 @@ func (d *DB) within(commands []Command) error {
 
 // note remembers that what the run sees must not count.
 func (d *DB) note(err error) error {
-	if errors.Is(err, errNoScript) || errors.Is(err, errHeld) {
+	if errors.Is(err, errNoScript) || errors.Is(err, errHeld) || errors.Is(err, errFull) {
 		d.cause = err
 	}
 	return err
@@ -94,6 +98,9 @@ func (d *DB) Conn(ctx context.Context) (*Conn, error) {
 	defer d.mu.Unlock()
 	if d.over {
 		return nil, fmt.Errorf("%w: the database was given back", ErrDown)
+	}
+	if len(d.conns) == mostConns {
+		return nil, fmt.Errorf("%w: %d connections", ErrTooMuch, mostConns)
 	}
 	if !d.clean {
 		if _, err := d.do(ctx, nil); err != nil {

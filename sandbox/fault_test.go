@@ -173,6 +173,20 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryLeftBehind has runs that leave a lot in their databases, more together
+// than the server may hold.
+func TestMemoryLeftBehind(t *testing.T) {
+	s := open(t, Options{Slots: 16, Answer: 5 * time.Second, Scripts: map[string]string{
+		"write.lua": "local v = string.rep('x', 10000) for i = 1, 1000 do redis.call('SET', 'k' .. i, v) end return 1",
+	}})
+	for i := range 12 {
+		got := do(t, s, "SET a 1", "EVAL write.lua 0")
+		if got[0] != "OK" || got[1] != int64(1) {
+			t.Fatalf("run %d: %v", i, got)
+		}
+	}
+}
+
 // TestNoOrphan kills a site with -9: its server ends with it, and the next site
 // sweeps what it left.
 func TestNoOrphan(t *testing.T) {

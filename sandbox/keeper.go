@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,8 +16,9 @@ import (
 
 const (
 	pulseEvery  = 100 * time.Millisecond // between two looks at the server
-	pulseWait   = 500 * time.Millisecond // for an answer
-	pulseMisses = 3                      // unanswered in a row, and the server is hung
+	pulseWait   = 2 * time.Second        // for an answer; after that the server is hung
+	pulseMisses = 3                      // failures of another kind in a row, and it is no good
+	stopWait    = 500 * time.Millisecond // for a script to stop
 	startWait   = 10 * time.Second       // for a server to be ready
 	slowest     = 2 * time.Second        // between two attempts to start one
 	healthy     = 30 * time.Second       // after which a crash is no longer a repeated one
@@ -216,7 +218,7 @@ func waitFor(ctx context.Context, event <-chan struct{}, until time.Time) bool {
 func (k *keeper) watch(inst *instance) error {
 	ticks := time.NewTicker(pulseEvery)
 	defer ticks.Stop()
-	misses := 0
+	misses, busy := 0, false
 	for {
 		select {
 		case <-k.life.Done():
@@ -226,6 +228,7 @@ func (k *keeper) watch(inst *instance) error {
 		case <-ticks.C:
 		}
 		err := inst.feel(k.life)
+		held := redis.HasErrorPrefix(err, "BUSY")
 		switch {
 		case err == nil:
 			misses = 0
@@ -233,17 +236,22 @@ func (k *keeper) watch(inst *instance) error {
 			close(k.beat)
 			k.beat = make(chan struct{})
 			k.mu.Unlock()
-		case redis.HasErrorPrefix(err, "BUSY"):
+		case held && !busy:
+			// It may be the machine that is slow, and not the script endless.
+		case held:
 			if err := k.unblock(inst); err != nil {
 				return err
 			}
 		case errors.Is(err, errLost):
 			return err
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("it does not answer: %w", err)
 		default:
 			if misses++; misses == pulseMisses {
 				return fmt.Errorf("it does not answer: %w", err)
 			}
 		}
+		busy = held
 	}
 }
 
@@ -269,7 +277,7 @@ func (inst *instance) feel(life context.Context) error {
 func (k *keeper) unblock(inst *instance) error {
 	k.log.Warn("a script runs too long; stopping it")
 	for range 5 {
-		ctx, cancel := context.WithTimeout(k.life, pulseWait)
+		ctx, cancel := context.WithTimeout(k.life, stopWait)
 		err := inst.pulse.ScriptKill(ctx).Err()
 		if err == nil || redis.HasErrorPrefix(err, "NOTBUSY") {
 			err = inst.pulse.Ping(ctx).Err()

@@ -161,16 +161,22 @@ func (s *Sandbox) connect(ctx context.Context, loan *loan, patience time.Time) e
 
 // heal puts right what made a run see a server that was not fit to be seen.
 func (s *Sandbox) heal(ctx context.Context, loans []*loan, cause error) error {
-	if errors.Is(cause, errNoScript) {
-		inst, err := s.keeper.current()
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDown, err)
-		}
+	inst, err := s.keeper.current()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	switch {
+	case errors.Is(cause, errNoScript):
 		if err := inst.load(ctx, s.scripts); err != nil {
 			return fmt.Errorf("%w: load the scripts again: %w", ErrDown, err)
 		}
 		s.opt.Log.Warn("the server had lost its scripts; loaded them again")
-	} else if !s.keeper.calm(ctx, s.opt.Answer) {
+	case errors.Is(cause, errFull):
+		if err := s.tidy(ctx, inst); err != nil {
+			return fmt.Errorf("%w: %w", cause, err)
+		}
+		s.opt.Log.Warn("the server's memory was full; emptied the databases at rest")
+	case !s.keeper.calm(ctx, s.opt.Answer):
 		return cause
 	}
 	for _, loan := range loans {
@@ -184,6 +190,27 @@ func (s *Sandbox) heal(ctx context.Context, loans []*loan, cause error) error {
 		loan.after = nil
 	}
 	return nil
+}
+
+// tidy empties the databases at rest, which otherwise wait for their next run
+// with what the last one left in them.
+func (s *Sandbox) tidy(ctx context.Context, inst *instance) error {
+	if inst.claim != nil {
+		return nil // there they rest empty
+	}
+	pipe := inst.admin.Pipeline()
+	for range cap(s.runs) {
+		select {
+		case slot := <-s.runs:
+			defer func() { s.runs <- slot }()
+			pipe.Do(ctx, "SELECT", slot.number)
+			pipe.Do(ctx, inst.flush...)
+		default:
+		}
+	}
+	pipe.Do(ctx, "SELECT", 0)
+	_, err := pipe.Exec(ctx)
+	return err
 }
 
 // giveBack returns databases to those at rest, at once if the server is done

@@ -55,8 +55,8 @@ func options(network, addr string, as login) *redis.Options {
 		ContextTimeoutEnabled:    true,
 		DialTimeout:              time.Second,
 		DialerRetries:            1,
-		ReadTimeout:              2 * time.Second,
-		WriteTimeout:             2 * time.Second,
+		ReadTimeout:              5 * time.Second,
+		WriteTimeout:             5 * time.Second,
 		PoolSize:                 1,
 		PipelinePoolSize:         -1,
 		DisableIdentity:          true,
@@ -306,7 +306,9 @@ func (l *link) refusal(reply error) (Value, error) {
 		return nil, errNoScript
 	case "BUSY":
 		return nil, errHeld
-	case "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "OOM", "NOAUTH", "WRONGPASS", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "NOREPLICAS":
+	case "OOM":
+		return nil, errFull
+	case "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "NOAUTH", "WRONGPASS", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "NOREPLICAS":
 		// Such a reply within an array would also have put go-redis out of step
 		// with the server.
 		return nil, fmt.Errorf("%w: %s", ErrDown, text)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // The sandbox's own scripts. They run as the run's user, in its database.
@@ -25,25 +26,35 @@ var (
 type catalogue struct {
 	sources map[string]string // by SHA1
 	named   map[string]any    // the SHA1 by name, as go-redis takes it
-	own     [scriptKinds]any  // the SHA1 by kind of command
 }
+
+// ownScripts are the SHA1s of the sandbox's own, as go-redis takes them.
+var ownScripts = sync.OnceValue(func() (own struct{ peek, lapse, state any }) {
+	own.peek, own.lapse, own.state = sha1Of(peekSource), sha1Of(lapseSource), sha1Of(stateSource)
+	return own
+})
 
 func newCatalogue(scripts map[string]string) catalogue {
 	c := catalogue{sources: map[string]string{}, named: map[string]any{}}
 	for name, source := range scripts {
 		c.named[name] = c.add(source)
 	}
-	c.own[peek] = c.add(peekSource)
-	c.own[lapse] = c.add(lapseSource)
-	c.own[state] = c.add(stateSource)
+	for _, source := range []string{peekSource, lapseSource, stateSource} {
+		c.add(source)
+	}
 	return c
 }
 
 func (c catalogue) add(source string) string {
-	sum := sha1.Sum([]byte(source))
-	sha := hex.EncodeToString(sum[:])
+	sha := sha1Of(source)
 	c.sources[sha] = source
 	return sha
+}
+
+// sha1Of is how a server names a script.
+func sha1Of(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
 }
 
 // load hands every script to the server. The admin user does it: the users

@@ -41,15 +41,30 @@ func (s *Sandbox) starter() (func(context.Context) (*instance, error), error) {
 		}
 		return s.child(Managed, []string{path})
 	}
-	for _, name := range []string{"valkey-server", "redis-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return s.child(Managed, []string{path})
-		}
+	if path, err := exec.LookPath("valkey-server"); err == nil {
+		return s.child(Managed, []string{path})
+	}
+	if path, err := exec.LookPath("redis-server"); err == nil && recentRedis(path) {
+		return s.child(Managed, []string{path})
 	}
 	if len(s.opt.EmbeddedCommand) == 0 {
 		return nil, errors.New("there is no valkey-server, nor redis-server 7 or newer, on the PATH")
 	}
 	return s.child(Embedded, s.opt.EmbeddedCommand)
+}
+
+// recentRedis tells whether a redis-server is 7.0 or newer.
+func recentRedis(path string) bool {
+	said, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return false
+	}
+	for _, word := range strings.Fields(string(said)) { // "Redis server v=7.0.15 sha=…"
+		if version, ok := strings.CutPrefix(word, "v="); ok {
+			return !older(version, "7.0")
+		}
+	}
+	return false
 }
 
 // child starts a server as a process of ours, on a unix socket in a private

@@ -37,8 +37,9 @@ func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience 
 				t.multi = false
 			}
 		}
-		around[i] = c.kind != plain && c.kind != flush && !t.multi
-		if c.kind != plain && t.multi {
+		calls := c.kind == script || c.kind == own
+		around[i] = calls && !t.multi
+		if calls && t.multi {
 			t.uncounted = true
 		}
 		if around[i] {
@@ -71,8 +72,8 @@ func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience 
 		// Between the two stand the first question and the script with its
 		// calls; then comes the second question.
 		t.other += after - before
-		if commands[i].kind != script {
-			t.other++ // the sandbox's own
+		if commands[i].kind == own {
+			t.other++ // no actor sent it
 		}
 	}
 	return values, nil
