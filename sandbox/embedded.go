@@ -49,9 +49,8 @@ func RunEmbedded(ctx context.Context, stdin io.Reader) error {
 	if err := input.Decode(&config); err != nil {
 		return fmt.Errorf("read what to serve: %w", err)
 	}
-	m := miniredis.NewMiniRedis()
-	defer m.Close()
-	m.ClockTTL(true) // keys expire as the clock goes on
+	m := miniredis.NewMiniRedis() // never closed: an endless script would hold that up
+	m.ClockTTL(true)              // keys expire as the clock goes on
 	for user, password := range config.Users {
 		m.RequireUserAuth(user, password)
 	}

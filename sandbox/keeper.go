@@ -46,6 +46,7 @@ type instance struct {
 	said *tail           // by its process
 	node bool            // one of several: that a replica takes no writes is an answer
 	stop func()          // ends it for good and waits
+	kill func()          // ends its process; nil if there is none
 
 	// On a server of somebody else's, a database is claimed before it is lent
 	// and released after; nil elsewhere.

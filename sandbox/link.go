@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	batch       = 1000     // commands of one pipeline; longer ones gain nothing
-	studyBytes  = 64 << 20 // most bytes one Do of an exploration may be answered
-	longestHold = 30 * time.Second
+	batch        = 1000             // commands of one pipeline; longer ones gain nothing
+	studyBytes   = 64 << 20         // most bytes one Do of an exploration may be answered
+	longestHold  = 30 * time.Second // for a command that may block
+	longestDrain = 3 * time.Second  // for the server to be done with a connection
 )
 
 // A link is one connection to the server, in one database, as the user that runs
@@ -369,7 +370,8 @@ func (l *link) hangUp(life context.Context) <-chan struct{} {
 
 // drain says goodbye and reads on until the server has hung up. By then it has
 // carried out, or dropped, all that it was sent: closing the socket at once
-// would leave that open. The connection of a server that died ends by itself.
+// would leave that open. The connection of a server that died ends by itself;
+// one that does neither is killed, if it is ours.
 func (l *link) drain(life context.Context) <-chan struct{} {
 	if l.drained != nil {
 		return l.drained
@@ -380,6 +382,9 @@ func (l *link) drain(life context.Context) <-chan struct{} {
 		defer close(l.drained)
 		defer l.shut()
 		defer context.AfterFunc(life, func() { _ = l.wire.Conn.Close() })()
+		if l.inst.kill != nil {
+			defer time.AfterFunc(longestDrain, l.inst.kill).Stop()
+		}
 		l.wire.drain()
 	}()
 	return l.drained

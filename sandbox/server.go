@@ -156,8 +156,9 @@ func (inst *instance) spawn(mode Mode, argv []string, dir, config string) error 
 	opt := options(inst.network, inst.addr, inst.root)
 	inst.admin = redis.NewClient(opt)
 	inst.pulse = redis.NewClient(opt)
+	inst.kill = func() { _ = cmd.Process.Kill() }
 	inst.stop = func() {
-		_ = cmd.Process.Kill()
+		inst.kill()
 		<-gone
 		_ = stdin.Close()
 		_ = inst.admin.Close()
