@@ -101,6 +101,7 @@ func TestParseFaults(t *testing.T) {
 		{"numkeys", "EVAL release.lua 1 resource:lock abc", "EVAL release.lua 3 resource:lock abc", `dive.md:32: EVAL says 3 keys, and 2 arguments follow (write it as EVAL name.lua numkeys key … arg …)`},
 		{"bad expression", `released == 1 && entered == "OK"`, `released == 1 && && entered`, `dive.md:40: when: column 18: `},
 		{"expression cut off", `when: released == 1 && entered == "OK"`, `when: count(votes, # == "OK")`, "(in YAML ` #` starts a comment: put the whole expression in quotes)"},
+		{"text cut off", "text: A's release returns {{released}}; B's lock", "text: A {{count([released], # == 0)}}; B's lock", "(in YAML ` #` starts a comment: put the whole expression in quotes)"},
 		{"name never bound", `released == 1 && entered == "OK"`, `realesed == 1`, `dive.md:40: when, column 1: nothing binds "realesed" (did you mean "released"?)`},
 		{"name in a text", "{{holder}}", "{{holdr}}", `dive.md:43: text, column 47: nothing binds "holdr" (did you mean "holder"?)`},
 		{"brace never closed", "{{holder}}", "{{holder", `{{ is never closed by }}`},

@@ -183,7 +183,9 @@ func (r *reader) expression(n *yaml.Node, what string) *Expr {
 // cutOff hints at ` #`, which starts a comment in the middle of an expression.
 func (r *reader) cutOff(n *yaml.Node) string {
 	n = follow(n)
-	if n.LineComment != "" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0 && strings.Count(n.Value, "(") != strings.Count(n.Value, ")") {
+	quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0
+	open := strings.Count(n.Value, "(") != strings.Count(n.Value, ")") || strings.Count(n.Value, "{{") != strings.Count(n.Value, "}}")
+	if n.LineComment != "" && !quoted && open {
 		return "in YAML ` #` starts a comment: put the whole expression in quotes"
 	}
 	return ""
@@ -194,7 +196,7 @@ func (r *reader) template(n *yaml.Node, what string) Template {
 	source := r.text(n, what)
 	t, err := parseTemplate(source, r.bound)
 	if err != nil {
-		r.fault(follow(n).Line, "", "%s: %v in %q", what, err, source)
+		r.fault(follow(n).Line, r.cutOff(n), "%s: %v in %q", what, err, source)
 	}
 	return t
 }
