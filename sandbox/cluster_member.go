@@ -91,7 +91,7 @@ func memberConfig(key string) string {
 		"client-output-buffer-limit normal 4mb 2mb 5",
 		"client-output-buffer-limit replica 16mb 8mb 5",
 		"repl-backlog-size 64kb",
-		"repl-diskless-sync no", // with it, a replica's first sign of life can be missed, and the next comes a second later
+		"repl-diskless-sync no", // else a replica's first sign of life can be missed, and the next takes a second
 		"repl-diskless-load on-empty-db",
 		"masteruser replica",
 		"masterauth " + key,

@@ -5,7 +5,8 @@
 // run takes a database with Use, sends its commands with DB.Do, and gives the
 // database back; nothing of one run is ever seen by another. What a server
 // answers is a Value, error replies included. A Go error means that there was
-// no answer: ErrBusy, ErrDown or ErrLate.
+// no answer: ErrBusy, ErrDown or ErrLate. A run that is about servers which fail
+// takes several of its own with Replicated or Independent (cluster.go).
 //
 // The server is one that the sandbox starts and keeps running itself
 // (server.go), one that somebody else runs and has marked as a sandbox
