@@ -26,10 +26,11 @@ func FS() fs.FS { return files }
 // A Course is all that the site teaches.
 type Course struct {
 	Home  *Page   // the page at /; its children are the courses
-	Pages []*Page // all the others, in reading order
+	Pages []*Page // all the others, in reading order; those beside the courses last
 
-	byURL map[string]*Page
-	byID  map[string]*Page
+	byURL  map[string]*Page
+	byID   map[string]*Page
+	places []place // what Search looks through, in reading order
 }
 
 // Page finds a page by its address ("/redis-patterns/coordination").
@@ -44,7 +45,7 @@ func (c *Course) ByID(id string) (*Page, bool) {
 	return p, ok
 }
 
-// A Kind is what a page is, by how deep it lies.
+// A Kind is what a page is, by where it lies.
 type Kind int
 
 // The kinds, from the top.
@@ -54,11 +55,12 @@ const (
 	KindChapter
 	KindModule
 	KindDive
+	KindBeside // a page of the site itself, beside the courses
 )
 
 // String gives the kind as a reader's word.
 func (k Kind) String() string {
-	return [...]string{"home", "course", "chapter", "module", "dive"}[k]
+	return [...]string{"home", "course", "chapter", "module", "dive", "page"}[k]
 }
 
 // A State is how far a page is.

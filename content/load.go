@@ -32,6 +32,7 @@ func Load(fsys fs.FS, scripts lua.Scripts) (*Course, figures.Faults) {
 	for _, d := range l.drafts {
 		l.guard(d, func() { l.render(d) })
 	}
+	l.index(course)
 	faults := slices.Clone(l.faults)
 	for _, d := range l.drafts {
 		d.page.Faults.Sort()
@@ -117,7 +118,7 @@ func skipped(name string) bool {
 // taken are names that the site itself uses below its own address and below a
 // page's.
 func taken(dir, name string) bool {
-	if dir == "." && (name == "static" || name == "healthz") {
+	if dir == "." && (name == "static" || name == "healthz" || name == "search") {
 		return true
 	}
 	return name == "figures"
@@ -301,9 +302,12 @@ func (l *loader) arrange() *Course {
 		}
 	}
 	sortTree(course.Home)
-	course.Pages = below(course.Home)
+	beside := setApart(course.Home)
+	course.Pages = append(below(course.Home), beside...)
 	for _, p := range course.Pages {
-		p.Eyebrow = eyebrow(p)
+		if p.Kind != KindBeside {
+			p.Eyebrow = eyebrow(p)
+		}
 		if p.Kind == KindModule {
 			chain(append([]*Page{p}, p.Children...))
 		}
@@ -320,6 +324,22 @@ func (l *loader) arrange() *Course {
 		course.byID[p.ID] = p
 	}
 	return course
+}
+
+// setApart takes those pages out of the courses that are none: a file at the
+// top, with nothing below it.
+func setApart(home *Page) (beside []*Page) {
+	var courses []*Page
+	for _, p := range home.Children {
+		if p.File == "" || path.Base(p.File) == "index.md" || len(p.Children) > 0 {
+			courses = append(courses, p)
+			continue
+		}
+		p.Kind = KindBeside
+		beside = append(beside, p)
+	}
+	home.Children = courses
+	return beside
 }
 
 // sortTree puts the pages below p in order, each folder's by id.
