@@ -2,8 +2,8 @@ package content
 
 // Blocks that authors write as alerts, `> [!KIND] title`, and what they become:
 //
-//	NOTE       <aside class="note">
-//	VALKEY     <aside class="note note-valkey">
+//	NOTE       <aside class="note" role="note">
+//	VALKEY     <aside class="note note-valkey" role="note">
 //	             with <p class="note-label"> and, where there is a title, <p class="note-title">
 //	TAKEAWAY   <div class="take">, with <p class="take-title">
 //	PATTERN    <div class="card card-pattern">

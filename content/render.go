@@ -139,7 +139,7 @@ func renderAlert(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.Wal
 	}
 	fmt.Fprintf(w, "<%s class=\"%s\"", a.element, a.class)
 	if a.element == "aside" {
-		fmt.Fprintf(w, " aria-label=\"%s\"", a.label)
+		fmt.Fprintf(w, " role=\"note\" aria-label=\"%s\"", a.label)
 	}
 	io.WriteString(w, ">\n")
 	if a.label != "" {
