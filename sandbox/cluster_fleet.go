@@ -20,9 +20,6 @@ var errClosed = fmt.Errorf("%w: closed", ErrDown)
 // servers.
 type shape struct{ replicas, independent int }
 
-// usual are the shapes of which a set is kept ready, once one was asked for.
-func (w shape) usual() bool { return w.replicas == 1 || w.independent == 5 }
-
 // names are those of the servers.
 func (w shape) names() []string {
 	if w.replicas > 0 {
@@ -379,11 +376,12 @@ func (f *fleet) giveBack(set *set, fit bool) {
 	f.work.Go(replace)
 }
 
-// replenish starts a set of a usual shape, if none is at rest and there is room.
+// replenish has a set ready for the next run like the last, where there is room
+// and none is at rest.
 func (f *fleet) replenish(what shape) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if what.usual() && !f.closed && f.start == nil && !f.resting(what) && len(f.all) < cap(f.lent) {
+	if !f.closed && f.start == nil && !f.resting(what) && len(f.all) < cap(f.lent) {
 		f.begin(what)
 	}
 }
