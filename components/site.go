@@ -6,6 +6,7 @@
 package components
 
 import (
+	"slices"
 	"strings"
 
 	"lockstep/content"
@@ -81,10 +82,11 @@ type Head struct {
 	Description string
 	Lang, Dir   string
 	Page        *content.Page // nil for a page that isn't the course's
+	Timed       bool          // a figure of it runs in real time
 }
 
 func headOf(p *content.Page) Head {
-	return Head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p}
+	return Head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p, Timed: slices.ContainsFunc(p.Figures, timedFigure)}
 }
 
 // title is the text of a browser's tab: the page, then what it belongs to.

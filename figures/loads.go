@@ -24,15 +24,16 @@ func (t *timedRun) loads(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		counted := map[string]any{
+			"sent": tally.sent.Load(), "took_ms": tally.took.Milliseconds(), "done": tally.done.Load(),
+			"gave_up": tally.gaveUp.Load(), "longest_ms": time.Duration(tally.longest.Load()).Milliseconds(),
+		}
 		t.note(Entry{
-			Phase: PhaseSteps,
+			Phase: PhaseSteps, Name: l.Name, Reply: counted,
 			Event: fmt.Sprintf("load %s: %d clients × %d: %d commands in %d ms", l.Name, l.Clients, l.Times, tally.sent.Load(), tally.took.Milliseconds()),
 		}, func() {
 			t.result.Commands += int(tally.sent.Load())
-			t.bind(l.Name, map[string]any{
-				"sent": tally.sent.Load(), "took_ms": tally.took.Milliseconds(), "done": tally.done.Load(),
-				"gave_up": tally.gaveUp.Load(), "longest_ms": time.Duration(tally.longest.Load()).Milliseconds(),
-			})
+			t.bind(l.Name, counted)
 		})
 	}
 	return nil

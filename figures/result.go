@@ -113,11 +113,12 @@ type SamplePoint struct {
 	Key    *KeyState      `json:"key,omitempty"` // the protected key
 }
 
-// A Moment is something that happened while a path runs in real time: exactly
-// one of Entry and Sample is set.
+// A Moment is something that happened while a path runs in real time: one of
+// Entry and Sample is set, or neither where the steps begin.
 type Moment struct {
-	Entry  *Entry       `json:"entry,omitempty"`
-	Sample *SamplePoint `json:"sample,omitempty"`
+	StepsUS int64 // when the steps began, as in Result
+	Entry   *Entry
+	Sample  *SamplePoint
 }
 
 // A Change is a key before and after the steps of a path.

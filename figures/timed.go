@@ -37,6 +37,7 @@ func (r *singleRun) timed(ctx context.Context, watch func(Moment)) error {
 	}
 	r.result.StepsUS = time.Since(r.start).Microseconds()
 	t.zero = time.Now()
+	t.tell(Moment{})
 	for _, e := range r.result.Trace {
 		t.tell(Moment{Entry: &e})
 	}
@@ -103,6 +104,7 @@ func (l *lane) idle() (stopped, dead bool) {
 
 func (t *timedRun) tell(m Moment) {
 	if t.watch != nil {
+		m.StepsUS = t.result.StepsUS
 		t.watch(m)
 	}
 }
@@ -137,13 +139,17 @@ func (t *timedRun) run(ctx context.Context) error {
 			cancel(err)
 		}
 	}
-	if t.path.Sample != nil {
+	sample := t.path.Sample
+	if sample == nil && t.fig.Resource != "" {
+		sample = &Sample{Every: sampleEvery} // the protected key alone
+	}
+	if sample != nil {
 		conn, err := t.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		beats.Go(func() { fail(t.sample(ctx, conn, over)) })
+		beats.Go(func() { fail(t.sample(ctx, conn, sample, over)) })
 	}
 	previous := closed()
 	for _, s := range t.path.Steps {
@@ -404,12 +410,16 @@ func (t *timedRun) beat(ctx context.Context, s Step, over <-chan struct{}) error
 	return nil
 }
 
-// sample reads the path's values again and again until the steps are over.
-func (t *timedRun) sample(ctx context.Context, conn *sandbox.Conn, over <-chan struct{}) error {
-	ticker := time.NewTicker(t.path.Sample.Every)
+// sampleEvery is how often the protected key is read where a path doesn't say.
+const sampleEvery = 25 * time.Millisecond
+
+// sample reads the path's values, and the protected key, again and again until
+// the steps are over.
+func (t *timedRun) sample(ctx context.Context, conn *sandbox.Conn, what *Sample, over <-chan struct{}) error {
+	ticker := time.NewTicker(what.Every)
 	defer ticker.Stop()
 	for last := false; ; {
-		if err := t.readSample(ctx, conn); err != nil {
+		if err := t.readSample(ctx, conn, what.Values); err != nil {
 			return err
 		}
 		if last {
@@ -425,10 +435,10 @@ func (t *timedRun) sample(ctx context.Context, conn *sandbox.Conn, over <-chan s
 	}
 }
 
-func (t *timedRun) readSample(ctx context.Context, conn *sandbox.Conn) error {
+func (t *timedRun) readSample(ctx context.Context, conn *sandbox.Conn, values []Observation) error {
 	var commands []sandbox.Command
 	t.mu.Lock()
-	for _, o := range t.path.Sample.Values {
+	for _, o := range values {
 		args, _ := o.Command.fill(t.env)
 		commands = append(commands, sandbox.Cmd(args...))
 	}
@@ -441,7 +451,7 @@ func (t *timedRun) readSample(ctx context.Context, conn *sandbox.Conn) error {
 		return err
 	}
 	point := SamplePoint{AtUS: time.Since(t.start).Microseconds(), Values: map[string]any{}}
-	for i, o := range t.path.Sample.Values {
+	for i, o := range values {
 		point.Values[o.Name] = replies[i]
 	}
 	if t.fig.Resource != "" {

@@ -1,7 +1,10 @@
 package handlers
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -34,7 +37,10 @@ func (t *timedRuns) enter(visitor string) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.by[visitor] >= maxTimedReads {
-		return nil, echo.NewHTTPError(http.StatusTooManyRequests)
+		return nil, &problem{
+			status: http.StatusTooManyRequests, title: "Two runs already", after: "1",
+			text: "Two of your runs are still under way; try again when one has ended.", cause: errors.New("too many timed runs of one visitor"),
+		}
 	}
 	if t.all >= maxTimedRuns {
 		return nil, sandbox.ErrBusy
@@ -62,6 +68,7 @@ func wantsStream(c echo.Context) bool {
 //	begin    {}
 //	entry    an Entry as in the trace of a result
 //	sample   a SamplePoint
+//	tracks   what has changed in the picture of the run, as HTML
 //	verdict  the part of the page that shows the finished run, as HTML
 //	trouble  a sentence, where the run failed
 func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path *figures.Path) error {
@@ -74,13 +81,25 @@ func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path
 	h.Set(echo.HeaderContentType, "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // or a proxy would hold events back
-	out := &events{c: c, control: http.NewResponseController(c.Response().Writer)}
+	control := http.NewResponseController(c.Response().Writer)
+	control.SetReadDeadline(time.Time{}) // it is meant for requests, and would end a long run
+	out := &events{c: c, control: control}
 	c.Response().WriteHeader(http.StatusOK)
 	out.send("begin", []byte("{}"))
 
 	ctx, cancel := s.untilStopped(c.Request().Context())
 	defer cancel()
-	result, err := s.runner.Watch(ctx, fig, path, out.moment)
+	told := &feed{more: make(chan struct{}, 1)}
+	var result *figures.Result
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, err = s.runner.Watch(ctx, fig, path, told.add)
+	}()
+	if out.follow(told, components.NewDrawing(fig, path), done) != nil {
+		cancel() // the reader has left
+	}
+	<-done
 	if err != nil {
 		problem := explain(err)
 		s.note(c, problem)
@@ -94,6 +113,86 @@ func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path
 	return out.send("verdict", body)
 }
 
+// A feed holds the moments of a run until they are sent. A run never waits for
+// its reader: that would change what it shows.
+type feed struct {
+	mu      sync.Mutex
+	moments []figures.Moment
+	more    chan struct{} // holds a token where there are any
+}
+
+func (f *feed) add(m figures.Moment) {
+	f.mu.Lock()
+	f.moments = append(f.moments, m)
+	f.mu.Unlock()
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+func (f *feed) take() []figures.Moment {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.moments
+	f.moments = nil
+	return all
+}
+
+// frame is the shortest time between two pictures of one run.
+const frame = 40 * time.Millisecond
+
+// follow sends the moments of a run as they come, and the picture of the run
+// with them, until the run is done or the reader has left.
+func (e *events) follow(told *feed, picture *components.Drawing, done <-chan struct{}) error {
+	known := &figures.Result{}
+	var drawn time.Time
+	var due <-chan time.Time
+	draw := func() {
+		var b bytes.Buffer
+		if err := picture.Changed(context.Background(), &b, known); err != nil {
+			e.err = err
+			return
+		}
+		if b.Len() > 0 {
+			e.send("tracks", b.Bytes())
+		}
+		drawn, due = time.Now(), nil
+	}
+	for e.err == nil {
+		select {
+		case <-told.more:
+			moments := told.take()
+			for _, m := range moments {
+				known.StepsUS = m.StepsUS
+				switch {
+				case m.Entry != nil:
+					known.Trace = append(known.Trace, *m.Entry)
+				case m.Sample != nil:
+					known.Samples = append(known.Samples, *m.Sample)
+				}
+			}
+			// The picture comes first: it says when the steps began.
+			if wait := frame - time.Since(drawn); wait <= 0 {
+				draw()
+			} else if due == nil {
+				due = time.After(wait)
+			}
+			for _, m := range moments {
+				e.moment(m)
+			}
+		case <-due:
+			draw()
+		case <-done:
+			for _, m := range told.take() {
+				e.moment(m)
+			}
+			return e.err
+		}
+	}
+	return e.err
+}
+
 // events writes server-sent events.
 type events struct {
 	c       echo.Context
@@ -103,8 +202,11 @@ type events struct {
 
 func (e *events) moment(m figures.Moment) {
 	kind, value := "entry", any(m.Entry)
-	if m.Sample != nil {
+	switch {
+	case m.Sample != nil:
 		kind, value = "sample", m.Sample
+	case m.Entry == nil:
+		return
 	}
 	data, err := json.Marshal(value)
 	if err != nil {
