@@ -1,0 +1,952 @@
+package lockstep_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"lockstep/handlers"
+)
+
+// TestHover points at a path: its recorded verdict is there at once, the live one
+// after a rest, and both at one place.
+func TestHover(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.idle("race")
+	b.scrollTo("#race")
+	b.point("race", "b")
+	s := b.recorded("race", "b")
+	if s.Tag != "refused" || s.Text != "Worker B reads nil. The key is there already, it still holds a-7c1e, and B must not start." {
+		t.Errorf("the recorded verdict is %+v", s)
+	}
+	b.ran()
+	b.advance(119 * time.Millisecond)
+	b.recorded("race", "b")
+	b.ran()
+	b.advance(time.Millisecond)
+	s = b.live("race", "b")
+	if s.Tag != "refused" || s.Status != "refused" || !strings.Contains(s.Source, "commands") || !strings.Contains(s.Source, " ms") {
+		t.Errorf("the live verdict is %+v", s)
+	}
+	if !strings.Contains(s.Ran, "SET resource:lock b-03fd NX PX 30000") || !strings.Contains(s.Ran, "(nil)") {
+		t.Errorf("what ran is %q", s.Ran)
+	}
+	b.advance(rest)
+	b.ran("race.b")
+	// Going on to another path runs that, and no other figure takes part.
+	b.point("race", "a")
+	b.recorded("race", "a")
+	b.advance(rest)
+	if s := b.live("race", "a"); s.Tag != "granted" {
+		t.Errorf("the live verdict is %+v", s)
+	}
+	b.ran("race.b", "race.a")
+	b.idle("every-order")
+}
+
+// TestHoverForReal is TestHover by the browser's own clock.
+func TestHoverForReal(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(hub + "/fencing-tokens")
+	b.scrollTo("#lost-lock")
+	b.point("lost-lock", "token-checked")
+	s := b.live("lost-lock", "token-checked")
+	if !strings.Contains(s.Text, `B's lock "xyz" stands`) {
+		t.Errorf("the live verdict is %+v", s)
+	}
+	b.ran("lost-lock.token-checked")
+}
+
+// TestLeave leaves a path before the pointer has rested on it: nothing runs.
+func TestLeave(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.scrollTo("#race")
+	b.point("race", "b")
+	b.recorded("race", "b")
+	b.advance(100 * time.Millisecond)
+	b.leave()
+	b.idle("race")
+	b.advance(rest)
+	// What comes later would come after it.
+	b.point("race", "c")
+	b.advance(rest)
+	b.live("race", "c")
+	b.ran("race.c")
+	// Once left, the last verdict stays to be read.
+	b.leave()
+	b.advance(rest)
+	b.live("race", "c")
+	b.ran("race.c")
+}
+
+// TestSweep moves the mouse over four workers and rests on the last.
+func TestSweep(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.scrollTo("#race")
+	for _, path := range []string{"a", "b", "c"} {
+		b.point("race", path)
+		b.recorded("race", path)
+		b.advance(50 * time.Millisecond)
+	}
+	b.point("race", "d")
+	b.recorded("race", "d")
+	b.advance(rest)
+	b.live("race", "d")
+	b.ran("race.d")
+}
+
+// TestMoveInside moves inside one path, over its label and its edges: it runs
+// once, and nothing flickers.
+func TestMoveInside(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.scrollTo("#race")
+	b.point("race", "b")
+	b.advance(rest)
+	b.live("race", "b")
+	b.js(`probe.watch('race')`, nil)
+	at := b.box(pathOf("race", "b"))
+	for i := range 40 {
+		x := at.X + 1 + float64(i)/39*(at.Width-2)
+		for _, y := range []float64{1, at.Height / 2, at.Height - 1} {
+			b.mouse(x, at.Y+y)
+		}
+		b.advance(rest)
+	}
+	b.point("race", "b")
+	b.advance(rest)
+	b.live("race", "b")
+	b.ran("race.b")
+	var states []string
+	b.js(`probe.states`, &states)
+	if len(states) > 1 {
+		t.Errorf("the figure went through %q", states)
+	}
+}
+
+// TestBorders rests at the border of two paths: at most one of them changes
+// anything, and only once.
+func TestBorders(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.scrollTo("#race")
+	upper, lower := b.box(pathOf("race", "b")), b.box(pathOf("race", "c"))
+	for i := range 20 {
+		b.leave()
+		b.js(`probe.states.length = 0; probe.watch('race')`, nil)
+		x := lower.X + 2 + float64(i)/19*(lower.Width-4)
+		y := lower.Y + float64(i%3-1)*0.5
+		for range 3 {
+			b.mouse(x, y)
+		}
+		b.advance(100 * time.Millisecond)
+		var states []string
+		b.js(`probe.states`, &states)
+		if len(states) > 1 {
+			t.Errorf("resting on %.1f, %.1f the figure went through %q", x, y, states)
+		}
+	}
+	if gap := lower.Y - (upper.Y + upper.Height); gap > 0.5 {
+		t.Errorf("there is a gap of %.1f px between two paths", gap)
+	}
+	b.ran()
+}
+
+// TestKeyboard does with keys what a mouse can do.
+func TestKeyboard(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.js(`document.querySelector('#race .caption .anchor').focus()`, nil)
+	b.key(kb.Tab)
+	// Focus lights and shows the recorded verdict, and does not run.
+	if s := b.recorded("race", "a"); s.Focused != "a" {
+		t.Errorf("Tab leads to %q", s.Focused)
+	}
+	b.advance(rest)
+	b.key(kb.ArrowDown)
+	b.recorded("race", "b")
+	b.key(kb.ArrowRight)
+	b.recorded("race", "c")
+	b.key(kb.ArrowUp)
+	b.recorded("race", "b")
+	b.key(kb.ArrowLeft)
+	b.recorded("race", "a")
+	b.key(kb.ArrowUp) // there is nothing above
+	if s := b.recorded("race", "a"); s.Focused != "a" {
+		t.Errorf("ArrowUp leads out of the figure, to %q", s.Focused)
+	}
+	b.key(kb.End)
+	b.recorded("race", "all-at-once")
+	b.key(kb.ArrowDown)
+	b.recorded("race", "all-at-once")
+	b.key(kb.Home)
+	b.recorded("race", "a")
+	b.advance(rest)
+	b.ran()
+	// Enter runs, and pins.
+	b.key(kb.ArrowDown, kb.Enter)
+	if s := b.live("race", "b"); s.Focused != "b" {
+		t.Errorf("after Enter the focus is on %q", s.Focused)
+	}
+	b.ran("race.b")
+	var search string
+	b.js(`location.search`, &search)
+	if search != "?run=race.b" {
+		t.Errorf("after Enter the address ends in %q", search)
+	}
+	// One Tab leaves the group, and what is pinned stays.
+	b.key(kb.ArrowDown)
+	b.recorded("race", "c")
+	b.key(kb.Tab)
+	b.live("race", "b")
+	var inside bool
+	b.js(`!!document.activeElement.closest('.paths')`, &inside)
+	if inside {
+		t.Error("Tab goes on inside the group of paths")
+	}
+	// Back comes to where one was; Space runs as Enter does and does not scroll.
+	var y0, y1 float64
+	b.keyWith(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift))
+	if s := b.figure("race"); s.Focused != "c" {
+		t.Errorf("Shift+Tab leads to %q, want c", s.Focused)
+	}
+	b.js(`scrollY`, &y0)
+	b.space()
+	b.live("race", "c")
+	b.js(`scrollY`, &y1)
+	if y0 != y1 {
+		t.Errorf("Space scrolls by %v", y1-y0)
+	}
+	b.ran("race.b", "race.c")
+	// Escape clears, and the address with it.
+	b.key(kb.Escape)
+	b.idle("race")
+	b.js(`location.search`, &search)
+	if search != "" {
+		t.Errorf("after Escape the address ends in %q", search)
+	}
+	b.key(kb.ArrowUp)
+	b.recorded("race", "b")
+	b.ran("race.b", "race.c")
+}
+
+// TestKeysElsewhere presses the keys of figures where no figure is: nothing
+// happens.
+func TestKeysElsewhere(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub + "?run=race.b")
+	b.live("race", "b")
+	b.js(`document.querySelector('.brand').focus()`, nil)
+	b.key("n", "p", "r", "1", "?", "/", kb.ArrowRight, kb.Home)
+	b.advance(rest)
+	b.live("race", "b")
+	b.ran()
+}
+
+// TestPin clicks on a path: it runs at once, stays when the pointer leaves, and
+// comes back after another was only looked at.
+func TestPin(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub)
+	b.scrollTo("#race")
+	b.click(pathOf("race", "b"))
+	b.live("race", "b")
+	b.ran("race.b")
+	b.advance(rest) // the hover that came with the click runs nothing of its own
+	b.leave()
+	b.live("race", "b")
+	b.point("race", "c")
+	b.recorded("race", "c")
+	b.leave()
+	b.live("race", "b")
+	b.ran("race.b")
+	// A second figure has a pin of its own.
+	b.scrollTo("#every-order")
+	b.click(pathOf("every-order", "with-nx"))
+	b.live("every-order", "with-nx")
+	b.live("race", "b")
+	b.ran("race.b", "every-order.with-nx")
+}
+
+// TestDeepLink opens an address that somebody was sent.
+func TestDeepLink(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub + "/fencing-tokens?run=lost-lock.blind-del#lost-lock")
+	b.live("lost-lock", "blind-del")
+	b.ran() // the page came with the verdict
+	b.scrollTo("#lost-lock")
+	b.point("lost-lock", "token-checked")
+	b.recorded("lost-lock", "token-checked")
+	b.leave()
+	b.live("lost-lock", "blind-del")
+	b.click(pathOf("lost-lock", "token-checked"))
+	b.live("lost-lock", "token-checked")
+	b.key(kb.Escape)
+	b.idle("lost-lock")
+	var address string
+	b.js(`location.pathname + location.search`, &address)
+	if address != hub+"/fencing-tokens" {
+		t.Errorf("after Escape the address is %s", address)
+	}
+	b.ran("lost-lock.token-checked")
+}
+
+// TestTap touches paths: each tap runs once and stays, without a second tap and
+// without a mouse that the browser makes up.
+func TestTap(t *testing.T) {
+	b := openTab(t, phone, stoppedClock)
+	b.touch(true)
+	b.open(hub)
+	b.scrollTo(pathOf("race", "b"))
+	b.tap(pathOf("race", "b"))
+	b.live("race", "b")
+	b.advance(rest)
+	b.ran("race.b")
+	b.advance(760 * time.Millisecond)
+	b.live("race", "b")
+	// The verdict is on the screen.
+	at := b.box("#race .says")
+	if at.Y < 0 || at.Y+at.Height > float64(phone.height) {
+		t.Errorf("after a tap the verdict stands at %.0f to %.0f of %d px", at.Y, at.Y+at.Height, phone.height)
+	}
+	b.scrollTo(pathOf("race", "a"))
+	b.tap(pathOf("race", "a"))
+	b.live("race", "a")
+	b.advance(rest)
+	b.ran("race.b", "race.a")
+	// The same one again runs again, or shows what is known; it never disappears.
+	b.scrollTo(pathOf("race", "a"))
+	b.tap(pathOf("race", "a"))
+	b.advance(rest)
+	b.live("race", "a")
+	if n := len(b.gate.seen()); n > 3 {
+		t.Errorf("three taps made %d runs", n)
+	}
+	var zoom float64
+	b.js(`visualViewport.scale`, &zoom)
+	if zoom != 1 {
+		t.Errorf("tapping zoomed the page to %v", zoom)
+	}
+}
+
+// TestImpatientTap taps twice while the first run is under way.
+func TestImpatientTap(t *testing.T) {
+	b := openTab(t, phone, stoppedClock)
+	b.touch(false)
+	b.open(hub)
+	release := b.gate.hold("race.b")
+	b.scrollTo(pathOf("race", "b"))
+	b.tap(pathOf("race", "b"))
+	b.wait("the run is under way", `probe.figure('race').busy`)
+	b.tap(pathOf("race", "b"))
+	release()
+	b.live("race", "b")
+	b.ran("race.b")
+}
+
+// TestHybrid has a mouse and a touch screen: each works as it does alone.
+func TestHybrid(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.touch(false)
+	b.open(hub)
+	b.scrollTo("#race")
+	b.point("race", "a")
+	b.advance(rest)
+	b.live("race", "a")
+	b.tap(pathOf("race", "b"))
+	b.live("race", "b")
+	b.advance(rest)
+	b.ran("race.a", "race.b")
+	b.leave()
+	b.live("race", "b")
+}
+
+// TestNoScript follows a path's link without JavaScript.
+func TestNoScript(t *testing.T) {
+	b := openTab(t, desktop)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.open(hub + "/fencing-tokens")
+	// The inspector may still look at the page.
+	said := func(selector string) (text string) {
+		t.Helper()
+		b.js(fmt.Sprintf(`document.querySelector(%q)?.textContent.trim().replace(/\s+/g, ' ') ?? ''`, selector), &text)
+		return text
+	}
+	if got := said(`#lost-lock .say[data-path="token-checked"] .say-text`); !strings.Contains(got, "A's release answers 0") {
+		t.Errorf("without scripts the recorded verdict says %q", got)
+	}
+	var scripts bool
+	if b.js(`document.documentElement.classList.contains('js')`, &scripts); scripts {
+		t.Fatal("scripts run")
+	}
+	b.scrollTo(pathOf("lost-lock", "token-checked"))
+	b.click(pathOf("lost-lock", "token-checked"))
+	b.wait("the page comes back", `document.querySelector('#lost-lock .say.on[data-part=readout]')`)
+	var address string
+	b.js(`location.href`, &address)
+	if want := b.base + hub + "/fencing-tokens?run=lost-lock.token-checked#lost-lock"; address != want {
+		t.Errorf("the link leads to %s, want %s", address, want)
+	}
+	if got := said("#lost-lock .say.on .say-source"); !strings.HasPrefix(got, "live · Valkey") {
+		t.Errorf("the verdict's source is %q", got)
+	}
+	b.wait("the figure is on the screen", `(() => { const r = document.querySelector('#lost-lock .caption').getBoundingClientRect(); return r.top >= 0 && r.bottom < innerHeight; })()`)
+	var idle []string
+	b.js(`[...document.querySelectorAll('button')].filter((el) => el.checkVisibility()).map((el) => el.textContent.trim())`, &idle)
+	if len(idle) > 0 {
+		t.Errorf("buttons that do nothing without scripts: %q", idle)
+	}
+	b.ran()
+}
+
+// TestOlderAnswer has an older run answered after a newer one. With and without
+// the means to cancel a request, the newer verdict stays.
+func TestOlderAnswer(t *testing.T) {
+	for name, scripts := range map[string][]string{
+		"cancelled": {stoppedClock},
+		"ignored":   {stoppedClock, noAbort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := openTab(t, desktop, scripts...)
+			b.open(hub)
+			release := b.gate.hold("race.a")
+			defer release()
+			b.scrollTo("#race")
+			b.point("race", "a")
+			b.advance(rest)
+			b.wait("the first run is under way", `probe.figure('race').busy`)
+			eventually(t, patience, "the first run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
+			b.point("race", "b")
+			b.recorded("race", "b")
+			b.advance(rest)
+			b.live("race", "b")
+			release()
+			// A third run goes the same way and comes back after the first.
+			b.scrollTo("#every-order")
+			b.click(pathOf("every-order", "with-nx"))
+			b.live("every-order", "with-nx")
+			s := b.live("race", "b")
+			if s.Label != "worker B comes second" || s.Status != "refused" {
+				t.Errorf("the older answer shows: %+v", s)
+			}
+			b.ran("race.a", "race.b", "every-order.with-nx")
+			var announced []string
+			b.js(`probe.announced`, &announced)
+			for _, text := range announced {
+				if strings.Contains(strings.ToLower(text), "worker a comes first") {
+					t.Errorf("the older answer was announced: %q", text)
+				}
+			}
+		})
+	}
+}
+
+// TestLeaveBeforeAnswer leaves a figure while its run is under way: the run is
+// given up, and its answer shows nowhere.
+func TestLeaveBeforeAnswer(t *testing.T) {
+	for name, scripts := range map[string][]string{
+		"cancelled": {stoppedClock},
+		"ignored":   {stoppedClock, noAbort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := openTab(t, desktop, scripts...)
+			b.open(hub)
+			release := b.gate.hold("race.a")
+			defer release()
+			b.scrollTo("#race")
+			b.point("race", "a")
+			b.advance(rest)
+			eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
+			b.leave()
+			b.idle("race")
+			if name == "cancelled" {
+				eventually(t, patience, "the run is given up", func() bool { return slices.Equal(b.gate.leavers(), []string{"race.a"}) })
+			}
+			release()
+			b.click(pathOf("every-order", "with-nx"))
+			b.live("every-order", "with-nx")
+			b.idle("race")
+		})
+	}
+}
+
+// TestServerAway asks for runs that can't be had: the recorded verdict stays, and
+// says why in words.
+func TestServerAway(t *testing.T) {
+	limited := openSite(t, setup{settings: handlers.Settings{Rate: 0.001}})
+	if a := fetch(t, limited.http.URL+hub+"/figures/race/a", asJSON); a.code != http.StatusOK {
+		t.Fatalf("the first run answers %d", a.code)
+	}
+	closed := openSite(t, setup{})
+	closed.box.Close()
+	words := func(code int, body string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	for name, tt := range map[string]struct {
+		site    http.Handler // nil for the shared one
+		instead func(http.ResponseWriter, *http.Request)
+		want    string
+	}{
+		"too many runs":       {limited.site.Handler(), nil, "You run figures faster than this site allows"},
+		"the sandbox is away": {closed.site.Handler(), nil, "The sandbox is restarting"},
+		"429 of a proxy":      {nil, words(429, ""), "The sandbox is busy."},
+		"503 of a proxy":      {nil, words(503, "<h1>503</h1>"), "The sandbox is restarting."},
+		"504 of a proxy":      {nil, words(504, "{}"), "The run took too long."},
+		"500":                 {nil, words(500, "panic: 0xdeadbeef"), "This path could not run just now."},
+		"200 without verdict": {nil, words(200, "<p>Welcome to the café's network</p>"), "This path could not run just now."},
+		"no answer": {nil, func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				conn.Close()
+			}
+		}, "The site does not answer."},
+		"half an answer": {nil, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			fmt.Fprint(w, `<div class="verdict">`)
+		}, "The site does not answer."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			site := tt.site
+			if site == nil {
+				site = visit(t).site.Handler()
+			}
+			b := openTabOn(t, site, desktop, stoppedClock)
+			b.allow("Failed to load resource")
+			b.gate.answer(tt.instead)
+			b.open(hub)
+			b.scrollTo("#race")
+			b.point("race", "b")
+			b.recorded("race", "b")
+			b.advance(rest)
+			b.wait("the figure says why", `probe.figure('race').source.length > 'recorded'.length`)
+			s := b.recorded("race", "b")
+			if !strings.HasPrefix(s.Source, "recorded · "+tt.want) {
+				t.Errorf("the source is %q, want %q", s.Source, tt.want)
+			}
+			if s.Tag != "refused" || !strings.HasPrefix(s.Text, "Worker B reads nil.") {
+				t.Errorf("the verdict is %+v", s)
+			}
+			if strings.Contains(s.Source, "429") || strings.Contains(s.Source, "50") || strings.Contains(s.Text, "deadbeef") {
+				t.Errorf("a bare status shows: %+v", s)
+			}
+			b.wait("it is announced", `probe.announced.length === 1`)
+			var announced []string
+			b.js(`probe.announced`, &announced)
+			if !strings.Contains(announced[0], "recorded") || !strings.Contains(announced[0], tt.want) {
+				t.Errorf("announced is %q", announced)
+			}
+			// When it works again, so does the figure.
+			if tt.site == nil {
+				b.gate.answer(nil)
+				b.click(pathOf("race", "b"))
+				b.live("race", "b")
+			}
+		})
+	}
+}
+
+// TestAnnounced runs paths and listens to the page's one live region.
+func TestAnnounced(t *testing.T) {
+	b := openTab(t, desktop, stoppedClock)
+	b.open(hub + "/fencing-tokens")
+	b.scrollTo("#lost-lock")
+	b.point("lost-lock", "blind-del")
+	b.advance(rest)
+	b.live("lost-lock", "blind-del")
+	b.wait("it is announced", `probe.announced.length > 0`)
+	b.click(pathOf("lost-lock", "blind-del")) // the same words, said again
+	b.wait("it is announced again", `probe.announced.length > 1`)
+	b.point("lost-lock", "token-checked") // a recorded verdict is not announced
+	b.recorded("lost-lock", "token-checked")
+	b.advance(rest)
+	b.live("lost-lock", "token-checked")
+	b.wait("it is announced too", `probe.announced.length > 2`)
+	var announced []string
+	b.js(`probe.announced`, &announced)
+	if len(announced) != 3 {
+		t.Errorf("three runs were announced as %q", announced)
+	}
+	for i, want := range []string{"Client A, blind DEL: broken. A deletes", "Client A, blind DEL: broken. A deletes", "Client A, token-checked release: "} {
+		if !strings.HasPrefix(announced[i], want) || !strings.Contains(announced[i], " Live, Valkey ") {
+			t.Errorf("announced is %q, want %q…", announced[i], want)
+		}
+	}
+	var regions []string
+	b.js(`[...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log], output')].map((el) => el.id)`, &regions)
+	if !slices.Equal(regions, []string{"announce"}) {
+		t.Errorf("live regions: %q", regions)
+	}
+}
+
+// TestNoShift hovers and clicks through figures and looks for anything that
+// moves.
+func TestNoShift(t *testing.T) {
+	for _, window := range []size{desktop, phone} {
+		t.Run(fmt.Sprint(window.width), func(t *testing.T) {
+			b := openTab(t, window)
+			b.open(hub)
+			b.scrollTo("#race .paths")
+			before := b.box("#race + *, #race")
+			under := b.box(".grounding")
+			for _, path := range []string{"a", "b", "crash-with-px", "crash-without-px", "all-at-once"} {
+				b.scrollTo(pathOf("race", path))
+				b.point("race", path)
+				b.live("race", path)
+			}
+			b.leave()
+			b.scrollTo("#race .paths")
+			after := b.box("#race + *, #race")
+			if after.Height != before.Height {
+				t.Errorf("the figure grew from %.1f to %.1f px", before.Height, after.Height)
+			}
+			if now := b.box(".grounding"); now.Y != under.Y {
+				t.Errorf("what stands under the figure moved from %.1f to %.1f", under.Y, now.Y)
+			}
+			var found struct {
+				Shift   float64
+				Shifted []string
+			}
+			b.js(`({ Shift: probe.shift, Shifted: probe.shifted })`, &found)
+			if found.Shift >= 0.0005 { // 0.000 to those who measure pages
+				t.Errorf("layout shift is %v: %s", found.Shift, strings.Join(found.Shifted, "\n"))
+			}
+		})
+	}
+}
+
+// pages are the addresses of all pages, and one that isn't there.
+func pages(t *testing.T) []string {
+	all := []string{"/", "/nope"}
+	for _, p := range visit(t).course.Pages {
+		if p.URL != "/" {
+			all = append(all, p.URL)
+		}
+	}
+	return all
+}
+
+// TestConsole opens every page, runs a path of each of its figures, and wants no
+// error, no policy violation and no shift.
+func TestConsole(t *testing.T) {
+	b := openTab(t, desktop)
+	b.allow("/nope")
+	for _, address := range pages(t) {
+		b.open(address)
+		var figures [][2]string
+		b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, f.querySelector('a.path').dataset.path])`, &figures)
+		for _, f := range figures {
+			b.scrollTo(pathOf(f[0], f[1]))
+			b.click(pathOf(f[0], f[1]))
+			b.live(f[0], f[1])
+			b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, f[0]), nil)
+		}
+		var found struct {
+			Violations []string
+			Shift      float64
+			Cookie     string
+		}
+		b.js(`({ Violations: probe.violations, Shift: probe.shift, Cookie: document.cookie })`, &found)
+		if len(found.Violations) > 0 || found.Cookie != "" {
+			t.Errorf("%s: %+v", address, found)
+		}
+	}
+}
+
+// TestProbes checks that the probes of TestConsole see what they are for.
+func TestProbes(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(hub)
+	b.js(`document.body.insertAdjacentHTML('beforeend', '<p style="color: red">x</p>')`, nil)
+	b.js(`document.head.append(Object.assign(document.createElement('script'), { src: 'https://evil.test/x.js' }))`, nil)
+	b.js(`console.error('told'); dispatchEvent(new ErrorEvent('error')); queueMicrotask(() => { throw new Error('thrown'); })`, nil)
+	b.wait("the policy is seen", `probe.violations.length >= 2`)
+	b.js(`document.querySelector('.page-head').insertAdjacentHTML('beforebegin', '<p>x</p><p>x</p>')`, nil)
+	b.wait("the shift is seen", `probe.shift > 0`)
+	eventually(t, patience, "the browser tells", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		text := strings.Join(b.problems, "\n")
+		return strings.Contains(text, "told") && strings.Contains(text, "thrown") && strings.Contains(text, "Content Security Policy")
+	})
+	b.mu.Lock()
+	b.problems = nil
+	b.mu.Unlock()
+	b.allow("") // what still comes
+}
+
+// TestReducedMotion asks for less motion: nothing moves, and nothing is lost.
+func TestReducedMotion(t *testing.T) {
+	b := openTab(t, desktop)
+	b.prefer("prefers-reduced-motion", "reduce")
+	b.open(hub)
+	still := func(when string) {
+		t.Helper()
+		var moving []string
+		b.js(`document.getAnimations().map((a) => (a.animationName ?? a.transitionProperty) + ' ' + a.effect?.target?.className?.toString())`, &moving)
+		var animated int
+		b.js(`document.querySelectorAll('animate, animateMotion, animateTransform, set, marquee').length`, &animated)
+		if len(moving) > 0 || animated > 0 {
+			t.Errorf("%s: %q move, %d elements are animated", when, moving, animated)
+		}
+	}
+	still("loaded")
+	b.scrollTo("#race")
+	b.point("race", "b")
+	b.recorded("race", "b")
+	still("recorded")
+	b.live("race", "b")
+	still("live")
+	b.click(pathOf("every-order", "without-nx"))
+	b.live("every-order", "without-nx")
+	still("explored")
+	var smooth string
+	b.js(`getComputedStyle(document.documentElement).scrollBehavior`, &smooth)
+	if smooth == "smooth" {
+		t.Error("anchors still scroll smoothly")
+	}
+}
+
+// TestNarrow opens every page on narrow screens: nothing scrolls sideways but
+// what scrolls by itself, and no text is too small.
+func TestNarrow(t *testing.T) {
+	for _, width := range []int64{320, 360, 390} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			b := openTab(t, size{width, 844})
+			b.allow("/nope", "501 (Not Implemented)") // a path for newer servers
+			for _, address := range pages(t) {
+				b.open(address)
+				narrow := func(when string) {
+					t.Helper()
+					var found struct {
+						Wide  float64
+						Over  []string
+						Small []string
+					}
+					b.js(`(() => {
+						const scrolls = (el) => { for (let p = el; p; p = p.parentElement) { if (/auto|scroll|hidden|clip/.test(getComputedStyle(p).overflowX)) return true; } return false; };
+						const name = (el) => el.tagName + '.' + el.getAttribute('class') + ' ' + el.textContent.trim().slice(0, 30);
+						const all = [...document.body.querySelectorAll('*')].filter((el) => el.checkVisibility() && !el.closest('.visually-hidden, .skip'));
+						const own = (el) => [...el.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+						return {
+							Wide: document.scrollingElement.scrollWidth,
+							Over: all.filter((el) => !scrolls(el) && el.getBoundingClientRect().right > innerWidth + 0.5).map(name).slice(0, 5),
+							Small: all.filter((el) => own(el) && parseFloat(getComputedStyle(el).fontSize) < 12).map(name).slice(0, 5),
+						};
+					})()`, &found)
+					if found.Wide > float64(width) || len(found.Over) > 0 {
+						t.Errorf("%s, %s: the page is %.0f px wide; over the edge: %q", address, when, found.Wide, found.Over)
+					}
+					if len(found.Small) > 0 {
+						t.Errorf("%s, %s: text under 12 px: %q", address, when, found.Small)
+					}
+				}
+				narrow("idle")
+				var figures [][2]string
+				b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, [...f.querySelectorAll('a.path')].at(-1).dataset.path])`, &figures)
+				for _, f := range figures {
+					b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true; document.querySelector(%q).click()`, f[0], pathOf(f[0], f[1])), nil)
+					b.wait(f[0]+" has run", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, f[0]))
+				}
+				narrow("run")
+			}
+		})
+	}
+}
+
+// TestHitAreas measures every path: each is large enough for a finger, and is hit
+// at its middle and its corners.
+func TestHitAreas(t *testing.T) {
+	for _, width := range []int64{320, 1360} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			b := openTab(t, size{width, 900})
+			for _, p := range visit(t).course.Pages {
+				if len(p.Figures) == 0 {
+					continue
+				}
+				b.open(p.URL)
+				var faults []string
+				b.js(`[...document.querySelectorAll('a.path')].flatMap((a) => {
+					a.scrollIntoView({ block: 'center', behavior: 'instant' });
+					const r = a.getBoundingClientRect();
+					const name = a.closest('figure').id + '.' + a.dataset.path;
+					const faults = [];
+					if (r.width < 44 || r.height < 44) faults.push(name + ' is ' + r.width + ' by ' + r.height + ' px');
+					for (const x of [3, r.width / 4, r.width / 2, r.width - 3]) for (const y of [2, r.height / 2, r.height - 2]) {
+						const hit = document.elementFromPoint(r.x + x, r.y + y);
+						if (hit?.closest('a.path') !== a) faults.push(name + ' is not hit at ' + x + ', ' + y + ' but ' + hit?.outerHTML.slice(0, 80));
+					}
+					return faults;
+				})`, &faults)
+				for _, f := range faults {
+					t.Errorf("%s: %s", p.URL, f)
+				}
+				// Everything else that acts is large enough, too, or stands in a line of text.
+				b.js(`[...document.querySelectorAll('button, summary, .bar a, .turn a, .dives a')].filter((el) => el.checkVisibility()).flatMap((el) => {
+					const r = el.getBoundingClientRect();
+					return r.width < 24 || r.height < 24 ? [el.outerHTML.slice(0, 80) + ' is ' + r.width + ' by ' + r.height] : [];
+				})`, &faults)
+				for _, f := range faults {
+					t.Errorf("%s: %s", p.URL, f)
+				}
+			}
+		})
+	}
+}
+
+// TestCopy copies a run as lines for a shell, and a script as it runs.
+func TestCopy(t *testing.T) {
+	b := openTab(t, desktop)
+	b.openClipboard()
+	b.open(hub)
+	b.scrollTo("#race")
+	b.click(pathOf("race", "b"))
+	b.live("race", "b")
+	b.js(`document.querySelector('#race details.ran').open = true`, nil)
+	b.scrollTo("#race [data-copy]")
+	b.click("#race [data-copy]")
+	b.wait("the button says so", `document.querySelector('#race [data-copy]').textContent === 'Copied'`)
+	var text, script string
+	b.js(`navigator.clipboard.readText()`, &text)
+	for _, want := range []string{"valkey-cli", "SET resource:lock a-7c1e NX PX 30000", "SET resource:lock b-03fd NX PX 30000"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("copied is %q, without %q", text, want)
+		}
+	}
+	b.scrollTo(".body > section .listing [data-copy], .body .listing [data-copy]")
+	b.click(".body .listing [data-copy]")
+	b.wait("the button says so", `document.querySelector('.body .listing [data-copy]').textContent === 'Copied'`)
+	b.js(`navigator.clipboard.readText()`, &script)
+	source, err := os.ReadFile("lua/release.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(script) != strings.TrimSpace(string(source)) {
+		t.Errorf("the listing copies as %q, the script is %q", script, source)
+	}
+}
+
+// TestTheme switches the theme, which is remembered and comes without a flash.
+func TestTheme(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open("/")
+	ground := func() (colour string) {
+		b.js(`getComputedStyle(document.documentElement).backgroundColor + getComputedStyle(document.body).backgroundColor`, &colour)
+		return colour
+	}
+	light := ground()
+	b.click("[data-theme-switch]") // system, light, dark
+	if ground() != light {
+		t.Error("the system is light, and light looks different")
+	}
+	b.click("[data-theme-switch]")
+	dark := ground()
+	if dark == light {
+		t.Error("dark looks like light")
+	}
+	b.open(hub)
+	if ground() != dark {
+		t.Error("the choice is not remembered")
+	}
+	var theme string
+	b.js(`document.documentElement.dataset.theme`, &theme)
+	if theme != "dark" {
+		t.Errorf("the theme is %q", theme)
+	}
+	b.click("[data-theme-switch]")
+	b.prefer("prefers-color-scheme", "dark")
+	if ground() != dark {
+		t.Error("the system is dark, and the page isn't")
+	}
+}
+
+// TestPrint lays pages out for paper: recorded verdicts are there, controls are not.
+func TestPrint(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(hub)
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	var shown struct{ Verdicts, Controls int }
+	b.js(`({
+		Verdicts: [...document.querySelectorAll('#race .says .say[data-path]')].filter((el) => el.checkVisibility()).length,
+		Controls: [...document.querySelectorAll('button, [data-theme-switch], .toc')].filter((el) => el.checkVisibility()).length,
+	})`, &shown)
+	if shown.Verdicts != 7 || shown.Controls != 0 {
+		t.Errorf("printed are %d recorded verdicts of 7, and %d controls", shown.Verdicts, shown.Controls)
+	}
+}
+
+// TestFirstScreen opens the hub as a reader first sees it: its title, its promise
+// and a figure that can be used at once.
+func TestFirstScreen(t *testing.T) {
+	for _, window := range []size{desktop, phone} {
+		b := openTab(t, window)
+		b.open(hub)
+		for _, selector := range []string{"h1", ".lede", "#race .caption", pathOf("race", "a"), pathOf("race", "b")} {
+			if at := b.box(selector); at.Y < 0 || at.Y+at.Height > float64(window.height) || at.Height == 0 {
+				t.Errorf("%d by %d: %s stands at %.0f to %.0f", window.width, window.height, selector, at.Y, at.Y+at.Height)
+			}
+		}
+	}
+}
+
+// TestShots makes screenshots of the main states, where LOCKSTEP_SHOTS names a
+// folder for them.
+func TestShots(t *testing.T) {
+	dir := os.Getenv("LOCKSTEP_SHOTS")
+	if dir == "" {
+		t.Skip("LOCKSTEP_SHOTS names no folder")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, width := range []int64{390, 820, 1360} {
+		for _, scheme := range []string{"light", "dark"} {
+			b := openTab(t, size{width, 900})
+			b.allow("/nope")
+			b.prefer("prefers-color-scheme", scheme)
+			shot := func(name string) {
+				t.Helper()
+				png := call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+				file := fmt.Sprintf("%s/%s-%d-%s.png", dir, name, width, scheme)
+				if err := os.WriteFile(file, png, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			for name, address := range map[string]string{
+				"home": "/", "hub": hub, "dive-1": hub + "/set-nx-px", "dive-2": hub + "/fencing-tokens", "dive-3": hub + "/lease-renewal", "not-found": "/nope",
+			} {
+				b.open(address)
+				shot(name)
+			}
+			for _, state := range []struct{ name, address, figure, path string }{
+				{"live", hub, "race", "a"},
+				{"broken", hub + "/fencing-tokens", "lost-lock", "blind-del"},
+				{"deadlock", hub, "race", "crash-without-px"},
+				{"explored", hub + "/fencing-tokens", "every-release", "blind-del"},
+			} {
+				b.open(state.address)
+				b.js(fmt.Sprintf(`document.querySelector('#%s').scrollIntoView({ behavior: 'instant' }); document.querySelector(%q).click()`, state.figure, pathOf(state.figure, state.path)), nil)
+				b.live(state.figure, state.path)
+				b.js(fmt.Sprintf(`document.querySelector('#%s').scrollIntoView({ behavior: 'instant' })`, state.figure), nil)
+				shot(state.name)
+			}
+		}
+	}
+	t.Logf("%d screenshots in %s", n, dir)
+}
