@@ -49,11 +49,7 @@ func specimens() []specimen {
 	mini := sandbox.Engine{Name: "miniredis", Version: "2.40.0", Mode: sandbox.Embedded}
 	simulation := labelled("simulation", "On the stand-in", "resource:lock", []string{"blind DEL", "token-checked release"})
 	all = append(all, specimen{Title: "Simulated", Figure: simulation, Engine: mini, Run: &Run{Figure: simulation, Path: simulation.Paths[0], Result: sample(simulation, simulation.Paths[0], figures.Broken, mini)}})
-	explored := labelled("explored", "Every order of three clients", "resource:lock", []string{"every order, blind DEL", "every order, token-checked"})
-	for _, p := range explored.Paths {
-		p.Programs = []figures.Program{{Actor: "A"}, {Actor: "B"}, {Actor: "C"}}
-	}
-	all = append(all, specimen{Title: "Every schedule", Figure: explored, Engine: valkey, Run: &Run{Figure: explored, Path: explored.Paths[0], Result: sampleExplored(explored, explored.Paths[0], valkey)}})
+	all = append(all, exploreSpecimens(valkey)...)
 	return all
 }
 
@@ -119,13 +115,4 @@ func sample(f *figures.Figure, p *figures.Path, status figures.Status, engine sa
 			{AtUS: 23_100, Phase: figures.PhaseObserve, Command: "GET resource:lock", Reply: "ccc"},
 		},
 	}
-}
-
-func sampleExplored(f *figures.Figure, p *figures.Path, engine sandbox.Engine) *figures.Result {
-	r := sample(f, p, figures.Broken, engine)
-	r.Explored = &figures.Explored{
-		Schedules: 1270, States: 196, Complete: true, Conditions: []string{"exclusion", "freed"},
-		Violations: map[string]int{"exclusion": 56}, Counterexamples: map[string]string{"exclusion": "A.A.lapse.B.A.C"},
-	}
-	return r
 }

@@ -13,6 +13,9 @@ import (
 // begin in the same way.
 const maxGroups = 12
 
+// leastRow is how many cells the rows have on average, at the least.
+const leastRow = 5
+
 // maxLinks is how many cells are written out as links for a reader without
 // JavaScript. With it, cells come from a short code (see orderMap.code).
 const maxLinks = 400
@@ -92,7 +95,7 @@ func newOrderMap(p *figures.Path, e *figures.Explored, known map[string]*figures
 }
 
 // groupDepth is the most transitions that the schedules of a row can share
-// while there are few rows.
+// while rows are few and long.
 func groupDepth(cells [][]int) int {
 	depth := 1
 	for ; depth < 4; depth++ {
@@ -103,7 +106,7 @@ func groupDepth(cells [][]int) int {
 				rows++
 			}
 		}
-		if rows > maxGroups {
+		if rows > maxGroups || rows*leastRow > len(cells) {
 			break
 		}
 	}

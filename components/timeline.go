@@ -22,6 +22,7 @@ type timeline struct {
 	Actors  []string
 	Key     string // the protected key; empty where there is none
 	Start   figures.KeyState
+	Before  string // what it holds before the first moment; empty where that isn't known
 	Moments []moment
 	Blank   int // moments that other schedules of the path may have more
 	Insides bool
@@ -71,7 +72,7 @@ func newTimeline(f *figures.Figure, p *figures.Path, r *figures.Result) *timelin
 	t.Actors = t.lanes(f, p)
 	t.place()
 	t.inside()
-	t.key(r)
+	t.key(p, r)
 	t.widths()
 	if longest := longest(p); p.Explores() && longest <= maxAcross {
 		t.Blank = max(0, longest-len(t.Moments))
@@ -184,24 +185,44 @@ func (t *timeline) inside() {
 	}
 }
 
-// key writes what the protected key holds, where that changes.
-func (t *timeline) key(r *figures.Result) {
+// key writes what the protected key holds, where that changes. Of a single run
+// only its ends are known, and what a lapse leaves: between, the lane is empty.
+func (t *timeline) key(p *figures.Path, r *figures.Result) {
 	if t.Key == "" {
 		return
 	}
-	last := t.Start
+	last := heldText(t.Start)
+	if !p.Explores() && len(t.Moments) > 0 && t.Moments[0].Phase == figures.PhaseSetup {
+		last = ""
+	}
+	t.Before = last
 	for i := range t.Moments {
 		m := &t.Moments[i]
 		now := last
 		switch {
 		case m.Entry.Key != nil:
-			now = *m.Entry.Key
-		case i == len(t.Moments)-1 && r.Explored == nil && r.Schedule == nil:
-			now = r.Resource.After // of a single run, only the ends are known
+			now = heldText(*m.Entry.Key)
+		case p.Explores():
+		case i == len(t.Moments)-1:
+			now = heldText(r.Resource.After)
+		case m.Phase == figures.PhaseSetup && t.Moments[i+1].Phase != figures.PhaseSetup:
+			now = heldText(t.Start)
+		case m.Event == "lapse "+t.Key:
+			now = "none"
+		case slices.Contains(strings.Fields(m.Command), t.Key):
+			now = ""
 		}
-		m.Held, m.Changed = keyText(now), now.Type != last.Type || now.Text != last.Text
+		m.Held, m.Changed = now, now != last
 		last = now
 	}
+}
+
+// heldText is what a key holds, as short as a lane needs it.
+func heldText(k figures.KeyState) string {
+	if text := keyText(k); text != "no key" {
+		return text
+	}
+	return "none"
 }
 
 // widths finds how many moments a text may take before it meets another.
@@ -311,6 +332,9 @@ func (m moment) classes() string {
 	}
 	if m.Two {
 		names = append(names, "at-two")
+	}
+	if m.Row >= 0 && m.Rails[m.Row].In {
+		names = append(names, "at-in")
 	}
 	if len(m.Breaks) > 0 {
 		names = append(names, "at-breaks")

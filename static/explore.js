@@ -94,7 +94,7 @@ class Orders {
     let i = this.cells.indexOf(this.current);
     for (let tries = 0; tries < n; tries++) {
       i = (i + by + n) % n;
-      if (this.cells[i].dataset.broken) return this.cells[i];
+      if ('broken' in this.cells[i].dataset) return this.cells[i];
     }
     return undefined;
   }
@@ -179,7 +179,7 @@ class Orders {
       this.rooms.push({ cells, room: group.room });
     }
     let moves = [];
-    let shared = false;
+    const shared = plan.cells.includes('/');
     plan.cells.split(' ').forEach((text, i) => {
       const [, same, more, bits, some, all] = /^(\d+)(.*):(\w+)(?:\/(\d+)\/(\d+))?$/u.exec(text);
       moves = [...moves.slice(0, same), ...[...more].map((c) => plan.moves[number(c)])];
@@ -192,10 +192,11 @@ class Orders {
       Object.assign(cell.dataset, { path, schedule });
       if (breaks.length) cell.dataset.broken = '';
       const and = breaks.join(', ').replace(/, ([^,]*)$/, ' and $1');
+      if (shared) {
+        if (breaks.length) cell.classList.add('cell-shared');
+        cell.style.setProperty('--part', all ? some / all : 1);
+      }
       if (all) {
-        shared = true;
-        cell.classList.add('cell-shared');
-        cell.style.setProperty('--part', some / all);
         cell.ariaLabel = `Beginning ${i + 1} of ${total}, ${schedule}, ${breaks.length ? `${grouped(some)} of ${grouped(all)} schedules break ${and}` : `none of ${grouped(all)} schedules breaks anything`}`;
       } else {
         cell.ariaLabel = `Schedule ${i + 1} of ${total}, ${schedule}, ${breaks.length ? `breaks ${and}` : 'breaks nothing'}`;
@@ -207,7 +208,7 @@ class Orders {
     this.map.setAttribute('role', 'listbox');
     this.map.setAttribute('aria-label', `${shared ? 'Beginnings' : 'Schedules'} of ${this.map.dataset.label}`);
     const longest = Math.max(...plan.groups.map(({ label }) => label.length));
-    this.map.style.setProperty('--label', `${Math.min(longest, 10) + 1.5}ch`);
+    this.map.style.setProperty('--label', `${Math.min(longest, 12) + 2}ch`);
     this.map.replaceChildren(...this.rooms.map(({ cells }) => cells.parentElement));
     this.stop = this.cells[0];
     this.fit();
@@ -260,7 +261,7 @@ class Orders {
   }
 
   boxes() {
-    return this.root.querySelectorAll('.says, [data-part="map"]:not(:empty), [data-part="timeline"]:not(:empty)');
+    return this.root.querySelectorAll('.says, [data-part="explored"]:not(:empty), [data-part="map"]:not(:empty), [data-part="timeline"]:not(:empty)');
   }
 }
 
