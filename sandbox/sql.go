@@ -45,6 +45,14 @@ func defaultBoundsSQL() boundsSQL {
 	}
 }
 
+// within checks a reply against its bounds.
+func (b boundsSQL) within(rows, bytes int) error {
+	if rows > b.rows || bytes > b.bytes {
+		return fmt.Errorf("%w: a reply of more than %d rows or %d bytes", ErrTooMuch, b.rows, b.bytes)
+	}
+	return nil
+}
+
 // A storeSQL makes empty databases.
 type storeSQL interface {
 	engine() Engine

@@ -88,7 +88,7 @@ type sqliteConn struct {
 // restrict takes from a connection what no figure needs, whatever CheckSQL lets
 // through.
 func (s *sqliteConn) restrict() error {
-	if err := s.c.Exec(fmt.Sprintf("PRAGMA max_page_count=%d; PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=ON", pagesSQLite)); err != nil {
+	if err := s.c.Exec(fmt.Sprintf("PRAGMA max_page_count=%d; PRAGMA temp_store=MEMORY", pagesSQLite)); err != nil {
 		return err
 	}
 	if _, err := s.c.Config(sqlite3.DBCONFIG_DEFENSIVE, true); err != nil {
@@ -173,14 +173,6 @@ func (s *sqliteConn) do(ctx context.Context, statement statementSQL) (value Valu
 		return s.c.Changes(), nil
 	}
 	return statement.verb, nil
-}
-
-// within checks a reply against its bounds.
-func (b boundsSQL) within(rows, bytes int) error {
-	if rows > b.rows || bytes > b.bytes {
-		return fmt.Errorf("%w: a reply of more than %d rows or %d bytes", ErrTooMuch, b.rows, b.bytes)
-	}
-	return nil
 }
 
 // columnSQLite reads a value, and tells its size.
