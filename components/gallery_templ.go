@@ -225,7 +225,7 @@ func Gallery(site Site) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = Layout(site, Head{Title: "Gallery"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Layout(site, Head{Title: "Gallery", Explores: true}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -1,6 +1,6 @@
 // Package components turns the course and what its figures showed into HTML.
 //
-// A page is Layout around one of Home, Folder, Page, Broken or Problem. A figure
+// A page is Layout around one of Home, Folder, Page, Search, Broken or Problem. A figure
 // is Figure; what one run of a path showed is Verdict, a fragment of elements
 // that figure.js puts in the place of the figure's own, by their data-part.
 package components
@@ -83,10 +83,12 @@ type Head struct {
 	Lang, Dir   string
 	Page        *content.Page // nil for a page that isn't the course's
 	Timed       bool          // a figure of it runs in real time
+	Explores    bool          // a figure of it runs every schedule
+	Search      bool          // it is the page that searches: it has the form, and nobody searches for it
 }
 
 func headOf(p *content.Page) Head {
-	return Head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p, Timed: slices.ContainsFunc(p.Figures, timedFigure)}
+	return Head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p, Timed: slices.ContainsFunc(p.Figures, timedFigure), Explores: slices.ContainsFunc(p.Figures, explores)}
 }
 
 // title is the text of a browser's tab: the page, then what it belongs to.

@@ -66,6 +66,7 @@ func New(fsys fs.FS, scripts lua.Scripts, course *content.Course, runner *figure
 			Rate: rate.Limit(settings.Rate), Burst: int(3*settings.Rate) + 1, ExpiresIn: 3 * time.Minute,
 		})
 	}
+	s.files["/robots.txt"] = newDocument("text/plain; charset=utf-8", []byte(robots), "public, max-age=86400")
 	ed, err := s.print(course)
 	if err != nil {
 		return nil, err
@@ -90,6 +91,8 @@ func (s *Site) Handler() http.Handler {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		e.Add(method, "/healthz", s.health)
 		e.Add(method, static.Prefix+"*", s.asset)
+		e.Add(method, "/robots.txt", s.asset)
+		e.Add(method, "/search", s.search)
 		e.Add(method, "/*", s.page)
 		if s.settings.Gallery {
 			e.Add(method, "/gallery", s.gallery)
