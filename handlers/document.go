@@ -37,7 +37,7 @@ func newDocument(mediaType string, body []byte, cache string) *document {
 	w.Close()
 	d.gzip = smaller(g.Bytes(), body)
 	var b bytes.Buffer
-	bw := brotli.NewWriterLevel(&b, 9)
+	bw := brotli.NewWriterLevel(&b, 10) // 11 takes thrice as long for two percent
 	bw.Write(body)
 	bw.Close()
 	d.brotli = smaller(b.Bytes(), body)

@@ -60,6 +60,7 @@ func Load(fsys fs.FS) (*Assets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read asset: %w", err)
 		}
+		body = squeeze(ext, body)
 		sum := sha256.Sum256(body)
 		name := strings.TrimSuffix(entry.Name(), ext) + "." + hex.EncodeToString(sum[:5]) + ext
 		a.hashed[entry.Name()] = name
