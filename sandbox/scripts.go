@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // The sandbox's own scripts. They run as the run's user, in its database.
@@ -64,8 +66,15 @@ func (inst *instance) load(ctx context.Context, c catalogue) error {
 	for name, sha := range c.named {
 		names[sha.(string)] = name
 	}
-	for _, sha := range slices.Sorted(maps.Keys(c.sources)) {
-		got, err := inst.admin.ScriptLoad(ctx, c.sources[sha]).Result()
+	all := slices.Sorted(maps.Keys(c.sources))
+	pipe := inst.admin.Pipeline()
+	replies := make([]*redis.StringCmd, len(all))
+	for i, sha := range all {
+		replies[i] = pipe.ScriptLoad(ctx, c.sources[sha])
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its own error
+	for i, sha := range all {
+		got, err := replies[i].Result()
 		if err != nil {
 			return fmt.Errorf("script %s: %w", names[sha], err)
 		}
