@@ -7,6 +7,16 @@
 
 const REST = 120; // ms that a pointer rests on a path before it runs
 
+// Parts that stay while a recorded verdict is shown: they say whose they are.
+const staying = new Set(['ran', 'timed', 'explored', 'map', 'timeline', 'scheduler']);
+// Parts that one schedule brings to a figure that shows all of them. What the
+// scheduler shows is what the reader chose, not what a pointer passes over.
+const ownParts = new Set(['ran', 'timeline', 'scheduler', 'key', 'wire']);
+
+// Drawing runs in real time, and all schedules of a path, are modules of their
+// own, fetched when a figure first needs them.
+const module = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
+
 const say = document.getElementById('announce');
 // Why a path could not run, where the server's answer holds no words for it.
 const calm = {
@@ -28,6 +38,8 @@ class Figure {
     this.root = root;
     this.links = [...root.querySelectorAll('a.path')];
     this.idle = root.querySelector('template[data-idle]')?.content ?? this.copyParts();
+    this.bases = new Map(); // by path: the view of all its schedules, for those that run alone
+    this.placed = new Map(); // by name: which part of which view stands in the figure
     this.seq = 0; // of the newest run; an answer to an older one is dropped
     this.flight = null; // the run under way
     this.at = null; // the path that the pointer or the focus is on
@@ -37,6 +49,8 @@ class Figure {
     for (const link of this.links) link.tabIndex = -1;
     (this.link(this.pinned?.path) ?? this.links[0]).tabIndex = 0;
 
+    if (root.querySelector('.orders-map')) module('explore');
+
     const list = root.querySelector('.paths');
     list.addEventListener('pointerover', (e) => this.over(e));
     list.addEventListener('pointerleave', (e) => e.pointerType === 'touch' || this.leave());
@@ -44,8 +58,9 @@ class Figure {
     list.addEventListener('focusout', (e) => list.contains(e.relatedTarget) || this.leave());
     list.addEventListener('keydown', (e) => this.key(e));
     root.addEventListener('click', (e) => this.click(e));
+    root.addEventListener('explore', (e) => this.explore(e.detail));
     document.addEventListener('keydown', (e) => {
-      if (e.key === 'Escape' && (this.at || root.contains(document.activeElement))) this.clear();
+      if (e.key === 'Escape' && (this.at || this.flight || root.contains(document.activeElement))) this.clear();
     });
   }
 
@@ -54,9 +69,9 @@ class Figure {
   over(e) {
     if (e.pointerType === 'touch') return; // a tap is a click, and comes as one
     const path = e.target.closest('a.path')?.dataset.path;
-    if (!path || path === this.at) return;
+    if (!path || path === this.at || this.watching()) return;
     this.point(path);
-    this.timer = setTimeout(() => this.run({ path }), REST);
+    if (!this.timed(path)) this.timer = setTimeout(() => this.run({ path }), REST);
   }
 
   focus(e) {
@@ -64,6 +79,7 @@ class Figure {
     if (!link) return;
     for (const a of this.links) a.tabIndex = a === link ? 0 : -1;
     // Focus that comes with a click or a tap has nothing of its own to show.
+    if (this.watching()) return;
     if (link.matches(':focus-visible') && link.dataset.path !== this.at) this.point(link.dataset.path);
   }
 
@@ -103,6 +119,21 @@ class Figure {
     }
     e.preventDefault();
     this.links[to]?.focus();
+  }
+
+  // explore runs one schedule, as explore.js asks for it; without one, the
+  // pointer or the focus has left the map.
+  explore(wish) {
+    if (!wish) {
+      this.leave();
+      return;
+    }
+    const at = `${wish.path}?${wish.schedule}`;
+    if (at === this.at) return;
+    this.stop();
+    this.at = at;
+    if (this.view?.path === wish.path && this.view.schedule === wish.schedule) return;
+    this.timer = setTimeout(() => this.run(wish), REST);
   }
 
   // ---- What the figure does
@@ -149,20 +180,15 @@ class Figure {
     const seq = this.seq;
     const { path, schedule } = flight;
     flight.abort = new AbortController();
+    if (this.root.querySelector('[data-part="map"]')) module('explore');
     this.flight = flight;
-    if (this.view?.path !== path) this.show({ path });
+    if (this.timed(path)) this.show({ path, trouble: `running: ${this.timed(path)}` });
+    else if (this.view?.path !== path) this.show({ path });
     this.busy(true);
     const view = { path };
     try {
-      const query = schedule ? `?schedule=${encodeURIComponent(schedule)}` : '';
-      const reply = await fetch(`${this.root.dataset.src}/${path}${query}`, {
-        headers: { Accept: 'text/html' },
-        signal: flight.abort.signal,
-      });
-      const { content } = Object.assign(document.createElement('template'), { innerHTML: await reply.text() });
-      const verdict = content.querySelector('.verdict');
-      if (reply.ok && verdict) Object.assign(view, this.read(verdict), { words: verdict.dataset.announce });
-      else view.trouble = content.querySelector('[data-part="trouble"]')?.textContent ?? calm[reply.status] ?? unknown;
+      Object.assign(view, await this.ask(flight));
+      if (!view.trouble && schedule !== undefined) Object.assign(view, { schedule }, this.among(view, flight.pin));
     } catch {
       view.trouble = away;
     }
@@ -174,6 +200,59 @@ class Figure {
     this.show(view);
     announce(view.words ?? this.recordedWords(view));
     if (flight.tap) this.root.querySelector('.says').scrollIntoView({ block: 'nearest' });
+  }
+
+  // ask fetches what a run showed, or the trouble that kept it from running.
+  async ask({ path, schedule, abort }) {
+    const stream = this.timed(path) && abort;
+    const query = schedule === undefined ? '' : `?schedule=${encodeURIComponent(schedule)}`;
+    const reply = await fetch(`${this.root.dataset.src}/${path}${query}`, {
+      headers: { Accept: stream ? 'text/event-stream, text/html' : 'text/html' },
+      signal: abort?.signal,
+    });
+    const html = stream && reply.ok ? await (await module('timed')).follow(this, reply, abort.signal) : await reply.text();
+    const { content } = Object.assign(document.createElement('template'), { innerHTML: html });
+    const verdict = content.querySelector('.verdict');
+    if (!reply.ok || !verdict) {
+      return { trouble: content.querySelector('[data-part="trouble"]')?.textContent ?? calm[reply.status] ?? unknown };
+    }
+    const view = { path, ...this.read(verdict), words: verdict.dataset.announce };
+    if (schedule === undefined) this.bases.set(path, view);
+    return view;
+  }
+
+  // among puts a schedule that ran alone among all of its path, where those are
+  // known: map and readout go on telling of all.
+  among({ path, status, parts }, pin) {
+    const base = this.bases.get(path);
+    const own = (part) => ownParts.has(part.dataset.part);
+    if (!base) {
+      const names = new Set(parts.map((part) => part.dataset.part));
+      return { status, parts: [...parts, ...[...this.idle.children].filter((part) => !names.has(part.dataset.part))] };
+    }
+    return {
+      status: base.status,
+      parts: [
+        ...base.parts.filter((part) => !own(part)),
+        ...parts.filter((part) => own(part) && (pin || part.dataset.part !== 'scheduler')),
+      ],
+    };
+  }
+
+  // learn fetches all schedules for the one that the page came with.
+  async learn(view) {
+    const base = await this.ask({ path: view.path }).catch(() => null);
+    if (!base?.parts) return;
+    const part = (of, name) => of.parts.find((p) => p.dataset.part === name);
+    if (part(view, 'map')?.childElementCount) {
+      base.parts[base.parts.indexOf(part(base, 'map'))] = part(view, 'map');
+      return;
+    }
+    const names = ['explored', 'map'];
+    view.parts = [...view.parts.filter((p) => !names.includes(p.dataset.part)), ...names.map((name) => part(base, name))];
+    if (this.view !== view) return;
+    this.view = null;
+    this.show(view);
   }
 
   // show puts a view on the page: a live verdict {path, status, parts}, a
@@ -191,8 +270,7 @@ class Figure {
       box.dataset.status = view.status;
       box.querySelector('.path-mark').replaceChildren(...(mark ? [mark.cloneNode(true)] : []));
     } else {
-      // The commands of the last run may stay: they say whose they are.
-      this.put([...this.idle.children].filter((part) => !view || part.dataset.part !== 'ran'));
+      this.put([...this.idle.children].filter((part) => !view || !staying.has(part.dataset.part)));
     }
     if (view && !view.parts) {
       verdict = this.said(view.path);
@@ -204,6 +282,7 @@ class Figure {
       el.classList.toggle('lit', el.dataset.path === view?.path);
     }
     for (const el of this.root.querySelectorAll('.says > .say')) el.classList.toggle('on', el === verdict);
+    this.root.dispatchEvent(new CustomEvent('shown'));
   }
 
   busy(on) {
@@ -211,6 +290,13 @@ class Figure {
   }
 
   // ---- The figure's own elements
+
+  // timed says how long a path in real time takes; nothing of any other. Such a
+  // path runs when it is chosen, not when it is pointed at.
+  timed(path) { return this.link(path)?.dataset.timed; }
+
+  // watching tells whether a run that was chosen goes on before the reader's eyes.
+  watching() { return this.flight?.pin && this.timed(this.flight.path); }
 
   link(path) { return this.links.find((a) => a.dataset.path === path); }
 
@@ -225,7 +311,18 @@ class Figure {
   arrived() {
     const { run: path, lit } = this.root.dataset;
     if (!path) return null;
-    if (lit === 'live') return { path, ...this.read(this.root) };
+    if (lit === 'live') {
+      const view = { path, ...this.read(this.root) };
+      for (const part of view.parts) this.placed.set(part.dataset.part, part);
+      const schedule = new URL(location).searchParams.get('schedule');
+      if (schedule === null) {
+        this.bases.set(path, view);
+      } else {
+        view.schedule = schedule;
+        this.learn(view);
+      }
+      return view;
+    }
     return { path, trouble: this.said(path).querySelector('.say-source').textContent.split(' · ')[1] };
   }
 
@@ -245,11 +342,24 @@ class Figure {
 
   put(parts) {
     for (const part of parts) {
+      const name = part.dataset.part;
+      if (this.placed.get(name) === part) continue;
+      this.placed.set(name, part);
       const now = part.cloneNode(true);
-      const old = this.root.querySelector(`[data-part="${part.dataset.part}"]`);
+      const old = this.root.querySelector(`[data-part="${name}"]`);
+      const held = old?.contains(document.activeElement) && document.activeElement;
       if (old) old.replaceWith(now);
       else this.root.querySelector('.says').append(now);
+      if (held) this.hold(now, held);
     }
+  }
+
+  // hold keeps the focus where it was, in a part that took another's place.
+  hold(part, held) {
+    const same = [...part.querySelectorAll('a, button')].find((el) => held.dataset.pick && el.dataset.pick === held.dataset.pick);
+    const to = same ?? part.querySelector('a[data-pick], a[data-path]') ?? this.root;
+    if (to === this.root) this.root.tabIndex = -1;
+    to.focus({ preventScroll: true });
   }
 }
 
