@@ -123,6 +123,7 @@ func sampleMap(f *figures.Figure, n int, engine sandbox.Engine) *figures.Result 
 		e.Cells = append(e.Cells, c)
 	}
 	e.Schedules, e.Total = len(e.Cells), len(e.Cells)
+	e.Counterexamples[e.Conditions[0]] = r.Schedule.Schedule
 	e.Example, r.Schedule, r.Next = r.Schedule, nil, nil
 	r.Explored = e
 	r.Verdict = fmt.Sprintf("%d of %d orders let two clients in.", e.Violations[e.Conditions[0]], e.Schedules)
