@@ -173,7 +173,7 @@ func (s *postgresStore) dial(ctx context.Context) (conn *pgconn.PgConn, fresh bo
 	for {
 		select {
 		case conn := <-s.idle:
-			if conn.CheckConn() == nil && !conn.IsClosed() {
+			if !conn.IsClosed() {
 				return conn, false, nil
 			}
 			s.hangUp(conn)
