@@ -6,8 +6,8 @@ run:        ## serve the course on http://localhost:8080
 	go run ./cmd/site
 
 test:       ## the whole suite, on a real Valkey and in a real browser
-	@.ci/get valkey chromium
-	LOCKSTEP_REQUIRE=1 go test -race ./...
+	@.ci/get valkey chromium postgresql
+	LOCKSTEP_REQUIRE=1 go test -race -timeout 18m ./...
 
 check:      ## formatting, vet, staticcheck, generated code, and every claim of the course
 	@.ci/get valkey
