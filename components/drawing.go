@@ -159,7 +159,7 @@ func announcement(f *figures.Figure, p *figures.Path, r *figures.Result) string 
 	}
 	status := r.Status.String()
 	if r.Status == figures.Unjudged {
-		status = "no verdict"
+		status = unjudged(r)
 	}
 	by := "Live, " + engineName(r.Engine) + "."
 	if r.Engine.Simulated() {
