@@ -430,7 +430,7 @@ func places(hits []content.Hit) string {
 // where says on which page a place is, and in which figure.
 func where(h content.Hit) string {
 	text := h.Page.ID
-	if h.Anchor != "" {
+	if h.Anchor != "" || h.Page.Name != h.Page.Title {
 		text = joined(text, h.Page.Name)
 	}
 	if h.Figure > 0 {

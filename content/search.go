@@ -319,6 +319,9 @@ func snippet(text string, wanted []string) []Piece {
 	for first > 0 && words[first-1].start >= words[best].start-snippetLead {
 		first--
 	}
+	if first > 0 && first < best && strings.HasSuffix(text[:words[first].start], "'") {
+		first++ // not with the "s" of "it's"
+	}
 	last := best
 	for last < len(words)-1 && words[last+1].end <= words[first].start+snippetLength {
 		last++
