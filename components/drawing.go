@@ -135,6 +135,9 @@ func sourceWords(r *figures.Result) string {
 	if r.Engine.Simulated() {
 		from = simulated
 	}
+	if r.Store != nil {
+		from += " · " + engineName(*r.Store)
+	}
 	return from + " · " + count(r.Commands, "command") + " · " + ms(r.TookUS) + " ms"
 }
 

@@ -59,7 +59,12 @@ func (r *Run) path() *figures.Path {
 // engineName is an engine as a reader knows it: "Valkey 8.0.1".
 func engineName(e sandbox.Engine) string {
 	name := e.Name
-	if name != "" {
+	switch {
+	case name == "sqlite":
+		name = "SQLite"
+	case name == "postgresql":
+		name = "PostgreSQL"
+	case name != "":
 		name = strings.ToUpper(name[:1]) + name[1:]
 	}
 	return strings.TrimSpace(name + " " + e.Version)

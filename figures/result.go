@@ -46,23 +46,24 @@ func (s *Status) UnmarshalText(text []byte) error {
 // A Result is what one run of a path showed. Its JSON is the contract of
 // figures.md, section 5.
 type Result struct {
-	Dive     string         `json:"dive"`
-	Figure   string         `json:"figure"`
-	Path     string         `json:"path"`
-	Status   Status         `json:"status"`
-	Verdict  string         `json:"verdict"`
-	Engine   sandbox.Engine `json:"engine"`
-	Values   map[string]any `json:"values"`             // replies kept with "as"
-	State    map[string]any `json:"state"`              // what "observe" read
-	Resource *Change        `json:"resource,omitempty"` // the protected key, read by the site
-	Trace    []Entry        `json:"trace"`
-	Explored *Explored      `json:"explored,omitempty"` // where programs ran
-	Schedule *Replay        `json:"schedule,omitempty"` // where one schedule was asked for
-	Next     []string       `json:"next,omitempty"`     // what may happen after it
-	Samples  []SamplePoint  `json:"samples,omitempty"`  // of a path in real time
-	StepsUS  int64          `json:"steps_us,omitempty"` // when the steps of a path in real time began
-	Commands int            `json:"commands"`
-	TookUS   int64          `json:"took_us"`
+	Dive     string          `json:"dive"`
+	Figure   string          `json:"figure"`
+	Path     string          `json:"path"`
+	Status   Status          `json:"status"`
+	Verdict  string          `json:"verdict"`
+	Engine   sandbox.Engine  `json:"engine"`
+	Store    *sandbox.Engine `json:"store,omitempty"`    // the SQL store, where the path speaks to one
+	Values   map[string]any  `json:"values"`             // replies kept with "as"
+	State    map[string]any  `json:"state"`              // what "observe" read
+	Resource *Change         `json:"resource,omitempty"` // the protected key, read by the site
+	Trace    []Entry         `json:"trace"`
+	Explored *Explored       `json:"explored,omitempty"` // where programs ran
+	Schedule *Replay         `json:"schedule,omitempty"` // where one schedule was asked for
+	Next     []string        `json:"next,omitempty"`     // what may happen after it
+	Samples  []SamplePoint   `json:"samples,omitempty"`  // of a path in real time
+	StepsUS  int64           `json:"steps_us,omitempty"` // when the steps of a path in real time began
+	Commands int             `json:"commands"`
+	TookUS   int64           `json:"took_us"`
 
 	// Known is what the last complete exploration of the figure's paths showed,
 	// by path, where programs ran. It may lack any of them.

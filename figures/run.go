@@ -80,6 +80,10 @@ func (r *Runner) Watch(ctx context.Context, fig *Figure, path *Path, watch func(
 		return nil, err
 	}
 	result.Engine = r.Sandbox.Engine()
+	if path.usesSQL() {
+		store := r.SQL.Engine()
+		result.Store = &store
+	}
 	return result, nil
 }
 
