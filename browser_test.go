@@ -705,10 +705,15 @@ func TestReducedMotion(t *testing.T) {
 		}
 	}
 	still("loaded")
+	release := b.gate.hold("race.b")
+	defer release()
 	b.scrollTo("#race")
 	b.point("race", "b")
 	b.recorded("race", "b")
 	still("recorded")
+	b.wait("the run is under way", `probe.figure('race').busy`)
+	still("busy")
+	release()
 	b.live("race", "b")
 	still("live")
 	b.click(pathOf("every-order", "without-nx"))

@@ -67,7 +67,8 @@ type visitedPath struct {
 	counts  map[string]int // of an exploration: schedules and violations
 }
 
-// alone is every path of the course, run once by itself.
+// alone is every path of the course, run once by itself; those aside that run in
+// real time or on several servers, which TestFigures runs one after another.
 var alone = sync.OnceValues(func() ([]visitedPath, error) {
 	s, err := sharedSite()
 	if err != nil {
@@ -77,6 +78,9 @@ var alone = sync.OnceValues(func() ([]visitedPath, error) {
 	for _, p := range s.course.Pages {
 		for _, fig := range p.Figures {
 			for _, path := range fig.Paths {
+				if path.Timed() || fig.Topology.Several() {
+					continue
+				}
 				v := visitedPath{page: p, fig: fig, path: path}
 				result, err := s.runner.Run(context.Background(), fig, path)
 				var needs *figures.NeedsError
@@ -93,7 +97,7 @@ var alone = sync.OnceValues(func() ([]visitedPath, error) {
 	return all, nil
 })
 
-// pathsOf gives every path of the course with its address on a site.
+// pathsOf gives the paths of alone with their addresses on a site.
 func pathsOf(t *testing.T, s *served) []visitedPath {
 	t.Helper()
 	need(t, "valkey-server")

@@ -80,7 +80,7 @@ func TestKilledServer(t *testing.T) {
 			t.Error("the kill hit no run: this test shows nothing")
 		}
 		for _, v := range paths { // no script, no user and no database is missing
-			if v.path.Explores() || v.path.Timed() {
+			if v.path.Explores() {
 				continue
 			}
 			a, err := ask(visitor, v.url, asJSON)
@@ -160,7 +160,7 @@ func TestExploreLoad(t *testing.T) {
 	var hovers, studies []visitedPath
 	for _, v := range pathsOf(t, s) {
 		switch {
-		case v.pattern == nil || v.path.Timed():
+		case v.pattern == nil:
 		case v.path.Explores():
 			studies = append(studies, v)
 		case !waits(v.path):

@@ -26,7 +26,7 @@ import (
 
 // patience is how long a browser may take for anything. It is long, since it
 // only matters where a test fails.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // chromium is one browser for all tests, each of which has a tab of its own.
 var chromium = sync.OnceValues(func() (context.Context, error) {

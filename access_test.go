@@ -1,0 +1,344 @@
+package lockstep_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"lockstep/handlers"
+)
+
+// axeVersion is the release of axe-core that judges the pages.
+const axeVersion = "4.11.0"
+
+var errNoAxe = errors.New("axe-core can't be had here")
+
+// axe is the source of axe-core, from the registry of npm packages.
+var axe = sync.OnceValues(func() (string, error) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		return "", fmt.Errorf("%w: there is no npm on the PATH", errNoAxe)
+	}
+	dir, err := os.MkdirTemp("", "lockstep-axe-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	pack := exec.Command(npm, "pack", "--silent", "--prefer-offline", "axe-core@"+axeVersion)
+	pack.Dir = dir
+	if out, err := pack.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: npm pack: %w\n%s", errNoAxe, err, out)
+	}
+	f, err := os.Open(filepath.Join(dir, "axe-core-"+axeVersion+".tgz"))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		return "", err
+	}
+	for files := tar.NewReader(unzipped); ; {
+		header, err := files.Next()
+		if err != nil {
+			return "", fmt.Errorf("find axe.min.js: %w", err)
+		}
+		if header.Name == "package/axe.min.js" {
+			text, err := io.ReadAll(files)
+			return string(text), err
+		}
+	}
+})
+
+// judge is a tab with axe-core in it.
+type judge struct {
+	*tab
+	source string
+	runs   int
+}
+
+func newJudge(t *testing.T, site http.Handler) *judge {
+	t.Helper()
+	source, err := axe()
+	if errors.Is(err, errNoAxe) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openTabOn(t, site, desktop)
+	b.allow("/nope", "Failed to load resource")
+	return &judge{tab: b, source: source}
+}
+
+// looks are the ways in which each state is looked at.
+var looks = []struct {
+	window size
+	scheme string
+}{{desktop, "light"}, {desktop, "dark"}, {phone, "dark"}, {phone, "light"}}
+
+// check wants no violation within a part of the page, in every look.
+func (j *judge) check(within, state string) {
+	j.t.Helper()
+	var loaded bool
+	if j.js(`!!window.axe`, &loaded); !loaded {
+		j.js(j.source+"; 0", nil)
+	}
+	for _, look := range looks {
+		j.resize(look.window)
+		// Colours that are still on their way would be judged as they are now.
+		j.prefer("prefers-color-scheme", look.scheme, "prefers-reduced-motion", "reduce")
+		j.wait("nothing moves", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
+		var violations []string
+		j.js(fmt.Sprintf(`axe.run({ include: [%q] }, { resultTypes: ['violations'] }).then((r) => r.violations.flatMap((v) =>
+			v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html.slice(0, 150))))`, within), &violations)
+		j.runs++
+		for i, v := range violations {
+			if i == 5 {
+				j.t.Errorf("%s, %d px, %s: and %d more", state, look.window.width, look.scheme, len(violations)-i)
+				break
+			}
+			j.t.Errorf("%s, %d px, %s: %s", state, look.window.width, look.scheme, v)
+		}
+	}
+}
+
+// TestAccessPages has axe-core judge every page as it comes.
+func TestAccessPages(t *testing.T) {
+	j := newJudge(t, visit(t).site.Handler())
+	for _, address := range pages(t) {
+		j.open(address)
+		j.check("html", address)
+	}
+}
+
+// TestAccessFigures has axe-core judge every figure in its states: recorded,
+// busy, live with each kind of verdict, and in trouble.
+func TestAccessFigures(t *testing.T) {
+	s := visit(t)
+	j := newJudge(t, s.site.Handler())
+	for _, p := range s.course.Pages {
+		if len(p.Figures) == 0 {
+			continue
+		}
+		j.open(p.URL)
+		click := func(figure, path string) {
+			j.js(fmt.Sprintf(`document.querySelector(%q).click()`, pathOf(figure, path)), nil)
+		}
+		done := func(figure string) {
+			j.wait(figure+" has an answer", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, figure))
+		}
+		j.gate.answer(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		for _, fig := range p.Figures {
+			click(fig.ID, fig.Paths[0].ID)
+			done(fig.ID)
+		}
+		j.check("figure", p.URL+" in trouble")
+
+		wait := make(chan struct{})
+		j.gate.answer(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-wait:
+			case <-r.Context().Done():
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		first := p.Figures[0]
+		click(first.ID, first.Paths[0].ID)
+		j.check("#"+first.ID, p.URL+" busy")
+		close(wait)
+		done(first.ID)
+		j.gate.answer(nil)
+
+		// One path of each kind of verdict, as far as a figure has it.
+		for round := 0; ; round++ {
+			ran := false
+			for _, fig := range p.Figures {
+				if kinds := kindsOf(t, s, fig.ID, p.URL); round < len(kinds) {
+					click(fig.ID, kinds[round])
+					done(fig.ID)
+					j.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, fig.ID), nil)
+					ran = true
+				}
+			}
+			if !ran {
+				break
+			}
+			j.check("figure", fmt.Sprintf("%s live, round %d", p.URL, round+1))
+		}
+	}
+	t.Logf("%d judgements", j.runs)
+}
+
+// kindsOf are paths of a figure, one for each status that a run of it may have.
+func kindsOf(t *testing.T, s *served, figure, page string) (paths []string) {
+	seen := map[string]bool{}
+	for _, v := range pathsOf(t, s) {
+		if v.page.URL == page && v.fig.ID == figure && !seen[v.status] {
+			seen[v.status] = true
+			paths = append(paths, v.path.ID)
+		}
+	}
+	return paths
+}
+
+// TestAccessGallery has axe-core judge the page of all states of a figure.
+func TestAccessGallery(t *testing.T) {
+	s := openSite(t, setup{settings: handlers.Settings{Gallery: true}})
+	j := newJudge(t, s.site.Handler())
+	j.open("/gallery")
+	j.check("html", "gallery")
+	var found struct {
+		IDs    []string
+		Wide   []string
+		Styled int
+	}
+	j.js(`(() => {
+		const ids = [...document.querySelectorAll('[id]')].map((el) => el.id);
+		return {
+			IDs: ids.filter((id, i) => ids.indexOf(id) !== i),
+			Wide: document.scrollingElement.scrollWidth > innerWidth ? ['the page'] : [],
+			Styled: document.querySelectorAll('[style], style').length,
+		};
+	})()`, &found)
+	if len(found.IDs) > 0 || found.Styled > 0 || len(found.Wide) > 0 {
+		t.Errorf("the gallery at %d px: ids twice %q, inline styles %d, too wide %q", phone.width, found.IDs, found.Styled, found.Wide)
+	}
+}
+
+// TestAxe checks that axe-core sees what it is there for.
+func TestAxe(t *testing.T) {
+	j := newJudge(t, visit(t).site.Handler())
+	j.open("/nope")
+	j.js(j.source+"; 0", nil)
+	j.js(`document.querySelector('main').insertAdjacentHTML('beforeend', '<img src="/x.png"><button></button>')`, nil)
+	var violations []string
+	j.js(`axe.run().then((r) => r.violations.map((v) => v.id))`, &violations)
+	if !slices.Contains(violations, "image-alt") || !slices.Contains(violations, "button-name") {
+		t.Errorf("axe-core finds %q", violations)
+	}
+}
+
+// TestTabOrder goes through a page with Tab alone: each group of paths is one
+// stop, each stop can be seen and shows its focus, the order is that of the page,
+// and there is a way out at the end.
+func TestTabOrder(t *testing.T) {
+	b := openTab(t, desktop)
+	b.prefer("prefers-reduced-motion", "reduce")
+	b.open(hub)
+	type stop struct {
+		Name, Group     string
+		Visible, Marked bool
+		Top             float64
+	}
+	b.js(`probe.stop = () => {
+		const el = document.activeElement;
+		if (!el || el === document.body || el === document.documentElement) return { Name: '' };
+		const r = el.getBoundingClientRect();
+		const marked = [el, ...el.querySelectorAll('*')].some((e) => {
+			const s = getComputedStyle(e);
+			return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 1;
+		});
+		return {
+			Name: el.outerHTML.slice(0, 90), Group: el.closest('.paths') ? el.closest('figure').id : '',
+			Visible: r.width > 0 && r.height > 0 && r.bottom > 0 && r.top < innerHeight, Marked: marked,
+			Top: r.top + scrollY,
+		};
+	}`, nil)
+	groups := map[string]int{}
+	var stops []stop
+	for {
+		b.key(kb.Tab)
+		var s stop
+		b.js(`probe.stop()`, &s)
+		if s.Name == "" {
+			break
+		}
+		if stops = append(stops, s); len(stops) > 400 {
+			t.Fatal("Tab never leaves the page")
+		}
+		if s.Group != "" {
+			groups[s.Group]++
+		}
+		if !s.Visible {
+			t.Errorf("stop %d is not on the screen: %s", len(stops), s.Name)
+		}
+		if !s.Marked {
+			t.Errorf("stop %d does not show its focus: %s", len(stops), s.Name)
+		}
+	}
+	if len(stops) < 10 || !strings.Contains(stops[0].Name, "skip") {
+		t.Errorf("Tab leads through %d stops, from %+v", len(stops), stops[:min(1, len(stops))])
+	}
+	if groups["race"] != 1 || groups["every-order"] != 1 {
+		t.Errorf("stops in the groups of paths: %v, want one each", groups)
+	}
+	t.Logf("%d stops", len(stops))
+}
+
+// TestSkip follows the first link of a page to its content.
+func TestSkip(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(hub)
+	b.key(kb.Tab, kb.Enter)
+	var at string
+	b.js(`document.activeElement.id`, &at)
+	if at != "main" {
+		t.Errorf("the first link leads to %q", at)
+	}
+}
+
+// TestLargeText doubles the size of all text: nothing is cut off and nothing
+// scrolls sideways.
+func TestLargeText(t *testing.T) {
+	b := openTab(t, size{1280, 900})
+	b.allow("/nope")
+	for _, address := range pages(t) {
+		b.open(address)
+		b.js(`document.documentElement.style.fontSize = '200%'`, nil)
+		var wide float64
+		var cut []string
+		b.js(`document.scrollingElement.scrollWidth`, &wide)
+		b.js(`[...document.querySelectorAll('.path-label, .say-text, .caption-title, .key-name, .tag, button, h1, h2')].filter((el) => {
+			const s = getComputedStyle(el);
+			return el.checkVisibility() && !el.closest('.visually-hidden, .skip') && (s.overflow === 'hidden' || s.overflow === 'clip') && (el.scrollWidth > el.clientWidth + 1 || el.scrollHeight > el.clientHeight + 1) && !el.title;
+		}).map((el) => el.outerHTML.slice(0, 90)).slice(0, 5)`, &cut)
+		if wide > 1280 || len(cut) > 0 {
+			t.Errorf("%s: %.0f px wide, cut off: %q", address, wide, cut)
+		}
+	}
+}
+
+// TestForcedColours draws a page in the reader's own colours: the lit path and
+// the verdict can still be told from the rest.
+func TestForcedColours(t *testing.T) {
+	b := openTab(t, desktop)
+	b.prefer("forced-colors", "active")
+	b.open(hub)
+	b.click(pathOf("race", "b"))
+	b.live("race", "b")
+	var found struct {
+		Words, Marks int
+		Lit, Other   string
+	}
+	b.js(`(() => {
+		const edge = (path) => { const s = getComputedStyle(document.querySelector('#race a.path[data-path=' + path + '] .path-box')); return [s.outline, s.border, s.backgroundColor].join(' '); };
+		const on = document.querySelector('#race .say.on');
+		return { Words: on.querySelector('.tag').textContent.trim().length, Marks: on.querySelectorAll('.tag svg').length, Lit: edge('b'), Other: edge('a') };
+	})()`, &found)
+	if found.Words == 0 || found.Marks == 0 || found.Lit == found.Other {
+		t.Errorf("in forced colours: %+v", found)
+	}
+}
