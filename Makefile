@@ -1,5 +1,5 @@
 # Every target gets what it needs from Debian where it is missing.
-.PHONY: run test check generate bench shots
+.PHONY: run test check generate bench shots audit
 
 run:        ## serve the course on http://localhost:8080
 	@.ci/get valkey || echo "without Valkey: figures run on a simulated server"
@@ -27,3 +27,7 @@ bench:      ## speed, as ratios measured in one run
 shots:      ## screenshots of the main states, into shots/
 	@.ci/get valkey chromium
 	LOCKSTEP_SHOTS=shots go test -count=1 -run TestShots .
+
+audit:      ## Lighthouse, axe, HTML validity and weight of the pages; wants npm and java
+	@.ci/get valkey chromium
+	LOCKSTEP_LIGHTHOUSE=1 go test -count=1 -v -timeout 30m -run 'TestValid|TestWeight|TestHead|TestAxe|TestLighthouse' .

@@ -75,6 +75,10 @@ func (r *Runner) explore(ctx context.Context, fig *Figure, path *Path) (*Result,
 			return err
 		}
 		result.Explored = g.explored()
+		result.Commands, result.broken = g.commands, g.unkept
+		if !g.complete {
+			return nil // the connections were cut in mid-air, and no schedule is whole
+		}
 		shown := g.example()
 		replayed, err := replay(ctx, dbs[0], fig, path, moveNames(shown))
 		if err != nil {
@@ -82,7 +86,6 @@ func (r *Runner) explore(ctx context.Context, fig *Figure, path *Path) (*Result,
 		}
 		result.Trace, result.State, result.Resource = replayed.Trace, replayed.State, replayed.Resource
 		result.Explored.Example = replayed.Schedule
-		result.Commands, result.broken = g.commands, g.unkept
 		return nil
 	})
 	if err != nil {
@@ -131,7 +134,7 @@ func buildGraph(ctx context.Context, dbs []*sandbox.DB, fig *Figure, path *Path)
 	g.states, g.complete, g.earliest = 1, true, make([]int, len(g.names))
 	for level := []*state{g.root}; len(level) > 0; {
 		next, err := g.grow(ctx, dbs, fig, level)
-		if errors.Is(err, sandbox.ErrLate) || errors.Is(err, context.DeadlineExceeded) {
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			g.complete = false
 			break
 		}
