@@ -7,7 +7,7 @@ run:        ## serve the course on http://localhost:8080
 
 test:       ## the whole suite, on a real Valkey and in a real browser
 	@.ci/get valkey chromium postgresql
-	LOCKSTEP_REQUIRE=1 go test -race -timeout 18m ./...
+	LOCKSTEP_REQUIRE=1 go test -race -p 1 -timeout 18m ./...
 
 check:      ## formatting, vet, staticcheck, generated code, and every claim of the course
 	@.ci/get valkey
