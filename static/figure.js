@@ -45,6 +45,7 @@ class Figure {
     this.at = null; // the path that the pointer or the focus is on
     this.last = this.pinned = null; // views to go back to: the last whole one, the chosen one
     this.view = this.pinned = this.arrived();
+    if (root.querySelector('.timed-range')) module('timed');
 
     for (const link of this.links) link.tabIndex = -1;
     (this.link(this.pinned?.path) ?? this.links[0]).tabIndex = 0;
@@ -182,7 +183,7 @@ class Figure {
     flight.abort = new AbortController();
     if (this.root.querySelector('[data-part="map"]')) module('explore');
     this.flight = flight;
-    if (this.timed(path)) this.show({ path, trouble: `running: ${this.timed(path)}` });
+    if (this.timed(path)) this.show({ path, trouble: `running, ${this.timed(path)}` });
     else if (this.view?.path !== path) this.show({ path });
     this.busy(true);
     const view = { path };

@@ -20,13 +20,14 @@ function moment(root, at, said, words = true) {
   const now = ttl < 0 ? ttl : Math.max(0, ttl - (at - at0) / 1000);
   root.style.setProperty('--at', Math.min(1, at / root.dataset.length));
   const part = (name) => root.querySelector(`[data-now="${name}"]`);
-  part('bar')?.setAttribute('width', `${Math.min(100, (100 * Math.max(0, now)) / root.dataset.full)}%`);
+  part('bar')?.setAttribute('width', `${now === -1 ? 100 : Math.min(100, (100 * Math.max(0, now)) / root.dataset.full)}%`);
   if (!words) return '';
   part('at').textContent = whole(at);
   part('held').textContent = said.held;
   part('left').textContent = left(now);
   part('more').textContent = said.more;
-  if (said.last !== undefined) part('last').textContent = said.last;
+  part('who').textContent = said.who;
+  part('done').textContent = said.done;
   return `at ${whole(at)}: ${[said.held, left(now), said.more].filter(Boolean).join(', ')}`;
 }
 
@@ -142,5 +143,7 @@ document.addEventListener('input', ({ target }) => {
   const past = rows.filter((row) => row.dataset.at <= at);
   root.dataset.moment = '';
   for (const row of rows) row.classList.toggle('later', row.dataset.at > at);
-  target.ariaValueText = moment(root, at, past.at(-1)?.dataset ?? { at: 0, left: -2, held: '', more: '', last: '' });
+  const said = past.at(-1)?.dataset ?? { at: 0, left: -2, held: '', more: '', who: '', done: '' };
+  root.querySelector('.now').dataset.left = said.left;
+  target.ariaValueText = moment(root, at, said);
 });
