@@ -472,6 +472,23 @@ func TestScheduler(t *testing.T) {
 		t.Errorf("%d picks", got)
 	}
 
+	for schedule, want := range map[string]string{
+		"":            "4 schedules go on from here; 2 of them break something.",
+		"A":           "2 schedules go on from here; all of them break something.",
+		"AB":          "1 schedule goes on from here; none breaks anything.",
+		"A.B.lapse":   "1 schedule goes on from here; it breaks something.",
+		"A.B.lapse.C": "", // more than the map knows
+	} {
+		r := samplePicked(f, valkey)
+		r.Schedule.Schedule = schedule
+		r.Known = map[string]*figures.Explored{p.ID: {Complete: true, Cells: []figures.Cell{
+			{Schedule: "A.B.lapse", Schedules: 1, Broken: 1}, {Schedule: "A.C.lapse", Schedules: 1, Broken: 1}, {Schedule: "AB.C", Schedules: 1}, {Schedule: "B", Schedules: 1},
+		}}}
+		if got := goesOn(p, r); got != want {
+			t.Errorf("after %q: %s", schedule, got)
+		}
+	}
+
 	for _, test := range []struct {
 		name   string
 		change func(*figures.Result)

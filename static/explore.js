@@ -13,6 +13,9 @@ class Orders {
     this.page = root.dataset.src.replace(/\/figures\/[^/]*$/, '');
     this.ltr = getComputedStyle(root).direction === 'ltr';
     this.resized = new ResizeObserver(() => this.fit());
+    this.tall = new Map(); // px that parts have been high
+    this.sheet = new CSSStyleSheet(); // what has to be measured
+    document.adoptedStyleSheets.push(this.sheet);
 
     root.addEventListener('shown', () => this.refresh());
     root.addEventListener('pointerover', (e) => this.over(e));
@@ -193,8 +196,7 @@ class Orders {
       if (breaks.length) cell.dataset.broken = '';
       const and = breaks.join(', ').replace(/, ([^,]*)$/, ' and $1');
       if (shared) {
-        if (breaks.length) cell.classList.add('cell-shared');
-        cell.style.setProperty('--part', all ? some / all : 1);
+        if (breaks.length) cell.classList.add('cell-shared', `cell-fill-${all ? Math.ceil(some / all * 8) : 8}`);
       }
       if (all) {
         cell.ariaLabel = `Beginning ${i + 1} of ${total}, ${schedule}, ${breaks.length ? `${grouped(some)} of ${grouped(all)} schedules break ${and}` : `none of ${grouped(all)} schedules breaks anything`}`;
@@ -207,8 +209,8 @@ class Orders {
     });
     this.map.setAttribute('role', 'listbox');
     this.map.setAttribute('aria-label', `${shared ? 'Beginnings' : 'Schedules'} of ${this.map.dataset.label}`);
-    const longest = Math.max(...plan.groups.map(({ label }) => label.length));
-    this.map.style.setProperty('--label', `${Math.min(longest, 12) + 2}ch`);
+    this.label = Math.min(Math.max(...plan.groups.map((group) => group.label.length)), 12) + 2;
+    this.width = 0;
     this.map.replaceChildren(...this.rooms.map(({ cells }) => cells.parentElement));
     this.stop = this.cells[0];
     this.fit();
@@ -219,27 +221,34 @@ class Orders {
   // the room that the other paths of the figure need too, so that going from
   // one to another moves nothing.
   fit() {
-    const width = this.rooms?.[0]?.cells.clientWidth;
-    if (!width || width === this.width && this.map === this.fitted) return;
-    if (width !== this.width) this.loosen();
+    if (!this.width) this.style();
+    const width = this.rooms[0].cells.clientWidth;
+    if (!width || width === this.width) return;
+    if (this.width) this.tall.clear();
     this.width = width;
-    this.fitted = this.map;
     const tall = width < 480 ? TALL.narrow : TALL.wide;
     let pitch = MOST;
     const lines = (room) => Math.max(1, Math.ceil(room / Math.floor(width / pitch)));
     const height = () => this.rooms.reduce((sum, { room }) => sum + lines(room) * pitch + 4, 0);
     while (pitch > FEWEST && height() > tall) pitch--;
-    this.map.style.setProperty('--pitch', `${pitch}px`);
-    for (const { cells, room } of this.rooms) cells.style.minBlockSize = `${lines(room) * pitch}px`;
+    this.pitch = pitch;
+    this.lines = this.rooms.map(({ room }) => lines(room));
+    this.style();
   }
 
-  // select marks the cell whose schedule stands below the map.
+  // select marks the cell whose schedule stands below the map. Of a beginning,
+  // it marks all cells that it can still lead to.
   select(schedule) {
     this.selected?.removeAttribute('aria-selected');
     this.selected = null;
-    if (!schedule || !this.cells?.length) return;
-    this.selected = this.cells.find((cell) => cell.dataset.schedule === schedule)
-      ?? this.cells.findLast((cell) => schedule.startsWith(`${cell.dataset.schedule}.`));
+    if (!this.cells?.length) return;
+    const begins = (long, short) => short !== '' && `${long}.`.startsWith(`${short}.`);
+    const exact = this.cells.find((cell) => cell.dataset.schedule === schedule);
+    const open = exact || !schedule ? [] : this.cells.filter((cell) => begins(cell.dataset.schedule, schedule));
+    this.map.classList.toggle('narrowed', open.length > 0);
+    for (const cell of this.cells) cell.classList.remove('cell-open');
+    for (const cell of open) cell.classList.add('cell-open');
+    this.selected = exact ?? (schedule && !open.length ? this.cells.findLast((cell) => begins(schedule, cell.dataset.schedule)) : null);
     this.selected?.setAttribute('aria-selected', 'true');
     if (this.selected && !this.map.contains(document.activeElement)) this.stop = this.selected;
   }
@@ -247,21 +256,26 @@ class Orders {
   // settle keeps what stands above and below the map as high as it has been, so
   // that nothing moves under a pointer that goes from cell to cell.
   settle() {
-    for (const box of this.boxes()) {
-      const now = box.offsetHeight;
-      const tall = Math.max(now, this.tall?.get(box.dataset.part ?? 'says') ?? 0);
-      (this.tall ??= new Map()).set(box.dataset.part ?? 'says', tall);
-      if (tall > now) box.style.minBlockSize = `${tall}px`;
+    let taller = false;
+    for (const box of this.root.querySelectorAll('.says, .explorer > :not(:empty), .explored:not(:empty)')) {
+      const name = box.dataset.part ?? 'says';
+      if (box.offsetHeight <= (this.tall.get(name) ?? 0) || name === 'scheduler') continue;
+      this.tall.set(name, box.offsetHeight);
+      taller = true;
     }
+    if (taller) this.style();
   }
 
-  loosen() {
-    this.tall?.clear();
-    for (const box of this.boxes()) box.style.minBlockSize = '';
-  }
-
-  boxes() {
-    return this.root.querySelectorAll('.says, [data-part="explored"]:not(:empty), [data-part="map"]:not(:empty), [data-part="timeline"]:not(:empty)');
+  // style writes all that was measured as a sheet of rules, since the page's
+  // policy is against styles in attributes.
+  style() {
+    const root = `#${CSS.escape(this.root.id)}`;
+    const rules = [`${root} .orders-map { --label: ${this.label ?? 4}ch; --pitch: ${this.pitch ?? MOST}px }`];
+    this.lines?.forEach((n, i) => rules.push(`${root} .orders-row:nth-child(${i + 1}) > .orders-cells { min-block-size: ${n * this.pitch}px }`));
+    for (const [name, px] of this.tall) {
+      rules.push(`${root} ${name === 'says' ? '.says' : `[data-part="${name}"]:not(:empty)`} { min-block-size: ${px}px }`);
+    }
+    this.sheet.replaceSync(rules.join('\n'));
   }
 }
 
