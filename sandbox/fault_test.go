@@ -18,12 +18,13 @@ import (
 // TestServerKilled kills the server while runs are under way. Each ends in an
 // answer or in ErrDown, and soon the sandbox works again.
 func TestServerKilled(t *testing.T) {
-	s := open(t, Options{})
+	s := open(t, Options{Answer: 10 * time.Second})
 	do(t, s, "GET a")
 	var wg sync.WaitGroup
-	under := make(chan struct{}, 50)
+	under := make(chan struct{}, 100)
 	for i := range 50 {
 		wg.Go(func() {
+			defer func() { under <- struct{}{} }()
 			err := s.Use(t.Context(), func(db *DB) error {
 				conn, err := db.Conn(t.Context())
 				if err != nil {

@@ -368,7 +368,7 @@ func TestCancelBlocked(t *testing.T) {
 			_, err := send(ctx, lines(t, "BLPOP none 0"))
 			return err
 		})
-		if took := time.Since(called); took > 50*time.Millisecond {
+		if took := time.Since(called); took > 100*time.Millisecond {
 			t.Errorf("own=%v: returned %v after it was called off", own, took)
 		}
 		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrLate) {
@@ -689,7 +689,11 @@ func TestCloseEndsRuns(t *testing.T) {
 			return err
 		})
 	}()
-	<-blocked
+	select {
+	case <-blocked:
+	case err := <-done:
+		t.Fatalf("the run ended by itself: %v", err)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
