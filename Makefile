@@ -30,4 +30,4 @@ shots:      ## screenshots of the main states, into shots/
 
 audit:      ## Lighthouse, axe, HTML validity and weight of the pages; wants npm and java
 	@.ci/get valkey chromium
-	LOCKSTEP_LIGHTHOUSE=1 go test -count=1 -v -timeout 30m -run 'TestValid|TestWeight|TestHead|TestAxe|TestLighthouse' .
+	LOCKSTEP_AUDIT=1 LOCKSTEP_LIGHTHOUSE=1 go test -count=1 -v -timeout 60m -run 'TestValid|TestWeight|TestHead|TestAccess|TestAxe|TestLighthouse' .
