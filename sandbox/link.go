@@ -118,7 +118,8 @@ func (inst *instance) connect(ctx context.Context) (net.Conn, error) {
 }
 
 // greet selects the database as the one user that may, and then becomes the user
-// that may not.
+// that may not. (Should that fail, Valkey may leave the reply out, and the greeting
+// is late.)
 func (l *link) greet(ctx context.Context, counting bool) error {
 	sent := []redis.Cmder{
 		redis.NewCmd(ctx, "SELECT", l.number),
