@@ -25,6 +25,7 @@ type chart struct {
 	End    int64 // what has happened so far
 	Length int64 // of the axis
 	Zero   int64 // when the path began, on the clock of the entries
+	Leased bool  // the protected key has a lease, at least at times
 	Full   int64 // ms: the longest lease, the full height of a lease's drawing
 	Ticks  []tick
 	Tracks []*track
@@ -150,10 +151,8 @@ func (c *chart) at(us int64) int64 { return max(0, us-c.Zero) }
 
 func (c *chart) measure() {
 	likely, _ := expected(c.path)
-	full := int64(0)
-	for _, ms := range leaseHints(c.path) {
-		full = max(full, ms)
-	}
+	c.Leased, c.Full = firstLease(c.fig, c.path)
+	longest := int64(0)
 	if c.run != nil {
 		for _, e := range c.run.Trace {
 			if e.Phase == figures.PhaseSteps {
@@ -162,12 +161,14 @@ func (c *chart) measure() {
 		}
 		for _, s := range c.run.Samples {
 			c.End = max(c.End, c.at(s.AtUS))
-			if s.Key != nil {
-				full = max(full, s.Key.TTL)
+			if s.Key != nil && s.Key.TTL >= 0 {
+				longest, c.Leased = max(longest, s.Key.TTL), true
 			}
 		}
 	}
-	c.Full = max(full, 1)
+	if c.Full = max(c.Full, longest, 1); c.Over && longest > 0 {
+		c.Full = longest
+	}
 	c.Length = round(likely.Microseconds())
 	switch {
 	case c.Over:
@@ -336,7 +337,7 @@ func (c *chart) runOf(mine []figures.Entry, i int) int {
 // add puts an actor's entries on its track.
 func (t *track) add(c *chart, mine []figures.Entry) {
 	paused := int64(-1)
-	last := "" // the command before
+	last := figures.Entry{} // the command before
 	for i := 0; i < len(mine); i++ {
 		e := mine[i]
 		at := c.at(e.AtUS)
@@ -349,7 +350,8 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 				p.Kind = "granted"
 			}
 			w := &words{At: at, Text: shortCommand(e.Command) + " → " + clip(shortReply(e.Reply), 16), Kind: p.Kind}
-			if e.Command == last {
+			repeated := e.Command == last.Command && last.Command != ""
+			if repeated {
 				w.Text, w.Rank = clip(shortReply(e.Reply), 10), 2
 			}
 			if n >= 3 {
@@ -358,10 +360,13 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 				w.Text, w.Rank = strconv.Itoa(n)+" × "+shortCommand(e.Command)+" → "+clip(shortReply(e.Reply), 16), 1
 				i += n - 1
 			}
-			if last = e.Command; n >= 3 {
-				last = "" // what comes after many is told in full
+			t.Points = append(t.Points, p)
+			if n >= 3 || !repeated || answered(e) || figures.Print(e.Reply) != figures.Print(last.Reply) {
+				t.Texts = append(t.Texts, w) // a refusal is told once
 			}
-			t.Points, t.Texts = append(t.Points, p), append(t.Texts, w)
+			if last = e; n >= 3 {
+				last = figures.Entry{} // what comes after many is told in full
+			}
 		case kind == "stop":
 			paused = at
 		case kind == "resume" && paused >= 0:
@@ -397,6 +402,17 @@ func (c *chart) addKey() {
 	}
 	t := &track{Name: "key", Kind: keyTrack, Label: c.fig.Resource, Code: true, Below: "lease"}
 	c.Tracks = append(c.Tracks, t)
+	if !c.Leased {
+		t.Kind, t.Below = valueTrack, ""
+		for _, k := range c.keyed {
+			v := stretch{From: k.From, To: k.To, Text: c.holder(k.State)}
+			if missing(k.State) {
+				v.Text = ""
+			}
+			t.addValue(v)
+		}
+		return
+	}
 	for i, k := range c.keyed {
 		if !missing(k.State) {
 			t.Leases = append(t.Leases, leaseShape{
@@ -434,19 +450,20 @@ func (c *chart) addValues() {
 			if v == nil {
 				text = ""
 			}
-			if n := len(t.Values); n > 0 {
-				t.Values[n-1].To = at
-				if t.Values[n-1].Text == text {
-					continue
-				}
-			}
-			t.Values = append(t.Values, stretch{From: at, To: at, Text: text})
+			t.addValue(stretch{From: at, To: at, Text: text})
 		}
-		for _, v := range t.Values {
-			if v.Text != "" {
-				t.Texts = append(t.Texts, &words{At: v.From, Text: v.Text, Kind: "value"})
-			}
-		}
+	}
+}
+
+// addValue goes on with a value, or begins the next.
+func (t *track) addValue(v stretch) {
+	if n := len(t.Values); n > 0 && t.Values[n-1].Text == v.Text {
+		t.Values[n-1].To = v.To
+		return
+	}
+	t.Values = append(t.Values, v)
+	if v.Text != "" {
+		t.Texts = append(t.Texts, &words{At: v.From, Text: v.Text, Kind: "value"})
 	}
 }
 

@@ -208,8 +208,15 @@ func (c *chart) readKey() {
 			}
 			first.State.TTL = older(now.TTL, at-first.From)
 			c.keyed = append(c.keyed, first)
-		} else if last := &c.keyed[len(c.keyed)-1]; !last.goesOn(at, now, c.cause(last, at)) {
-			c.turn(last, before, at, now)
+		} else {
+			last := &c.keyed[len(c.keyed)-1]
+			cause, since := c.cause(last, at), at
+			if cause != nil {
+				since = c.at(cause.AtUS)
+			}
+			if !last.goesOn(at, now, cause, since) {
+				c.turn(last, cause, before, at, now)
+			}
 		}
 		before = at
 	}
@@ -246,27 +253,29 @@ func (k *keyStretch) left(at int64) int64 {
 	return max(0, (k.ends()-at)/1000)
 }
 
-// Tolerances of a lease against the clock, in ms: a sample may come late, and a
-// machine may be busy.
-const (
-	slack     = 10 // where some command may have changed it
-	wideSlack = 25 // where none was sent
-)
+// slack is by how many ms a lease may differ from what the clock foretells: a
+// sample may come late, and a machine may be busy.
+const slack = 25
 
-// goesOn tells whether the key is as the stretch foretells.
-func (k *keyStretch) goesOn(at int64, now figures.KeyState, cause *figures.Entry) bool {
+// goesOn tells whether the key is as the stretch foretells. Where a command may
+// have given it a new lease, what is nearer to the sample has happened.
+func (k *keyStretch) goesOn(at int64, now figures.KeyState, cause *figures.Entry, since int64) bool {
 	if now.Type != k.State.Type || now.Text != k.State.Text || (now.TTL < 0) != (k.State.TTL < 0) {
 		return false
 	}
 	if now.TTL < 0 {
 		return now.TTL == k.State.TTL
 	}
-	differs := now.TTL - k.left(at)
+	differs := distance(now.TTL, k.left(at))
 	if cause != nil {
-		return differs <= slack && differs >= -wideSlack
+		if _, ms := leaseIn(cause.Command); ms > 0 {
+			return differs <= distance(now.TTL, ms-(at-since)/1000)
+		}
 	}
-	return differs <= wideSlack && differs >= -wideSlack
+	return differs <= slack
 }
+
+func distance(a, b int64) int64 { return max(a-b, b-a) }
 
 // Of two replies on two connections, the one that was read first need not be
 // the older: a cause may come skew µs after the sample that saw its effect, and
@@ -305,8 +314,8 @@ func changes(e figures.Entry, key string) bool {
 // turn ends a stretch where the key changed, and begins the next. What changed
 // it is looked for in the trace; else the lease ran out, or the sample is all
 // that is known.
-func (c *chart) turn(last *keyStretch, before, at int64, now figures.KeyState) {
-	cause, turned := c.cause(last, at), at
+func (c *chart) turn(last *keyStretch, cause *figures.Entry, before, at int64, now figures.KeyState) {
+	turned := at
 	if cause != nil {
 		turned = max(last.From, min(at, c.at(cause.AtUS)))
 	}
@@ -325,12 +334,20 @@ func (c *chart) turn(last *keyStretch, before, at int64, now figures.KeyState) {
 	last.To = turned
 	state := now
 	state.TTL = older(now.TTL, at-turned)
+	if cause != nil && now.TTL >= 0 {
+		if _, ms := leaseIn(cause.Command); ms > 0 {
+			state.TTL = min(state.TTL, max(ms, now.TTL))
+		}
+	}
 	c.keyed = append(c.keyed, keyStretch{From: turned, State: state, Lapsed: lapsed, Cause: cause})
 }
 
 // stands is the state of the protected key at a moment.
 func (c *chart) stands(at int64) (held string, left int64) {
 	for i, k := range slices.Backward(c.keyed) {
+		if k.From <= at && !c.Leased {
+			return c.held(k.State), -2
+		}
 		if k.From <= at {
 			return c.held(k.State), c.keyed[i].left(at)
 		}

@@ -149,15 +149,15 @@ func leaseIn(line string) (key string, ms int64) {
 	return "", 0
 }
 
-// leaseHints are the leases of the protected key that a path's text names.
-func leaseHints(p *figures.Path) []int64 {
-	var all []int64
+// firstLease is the first lease that a path's text gives to the protected key.
+func firstLease(f *figures.Figure, p *figures.Path) (leased bool, ms int64) {
 	for _, s := range slices.Concat(p.Setup, p.Steps) {
-		if _, ms := leaseIn(s.Command.Source); ms > 0 && s.Kind == figures.Send {
-			all = append(all, ms)
+		does, key, _ := partOf(s.Command.Source)
+		if _, ms := leaseIn(s.Command.Source); s.Kind == figures.Send && ms > 0 && does != noPart && key == f.Resource && key != "" {
+			return true, ms
 		}
 	}
-	return all
+	return false, 0
 }
 
 // takes says how long a path takes.

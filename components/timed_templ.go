@@ -1363,7 +1363,7 @@ func chartLegend(c *chart) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if c.samplesKey() {
+		if c.Leased {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 110, "<li><svg class=\"legend-wide\" viewBox=\"0 0 32 16\"><rect class=\"hold\" x=\"0\" y=\"3\" width=\"32\" height=\"10\"></rect></svg> believes to hold it</li>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1536,7 +1536,7 @@ func chartNow(c *chart) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if c.samplesKey() {
+		if c.Leased {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 124, "<svg class=\"now-bar\" aria-hidden=\"true\"><rect class=\"now-full\" width=\"100%\" height=\"100%\"></rect> <rect data-now=\"bar\" width=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
