@@ -17,7 +17,7 @@ import (
 
 const testLock = "resource:lock"
 
-// timedFigure2 is a figure of two actors with one path in real time.
+// twoWorkers is a figure of two actors with one path in real time.
 func twoWorkers(steps ...figures.Step) *figures.Figure {
 	f := &figures.Figure{ID: "job", Title: "A job", Resource: testLock, Actors: []figures.Actor{{Name: "A", Label: "worker A"}, {Name: "B", Label: "worker B"}}}
 	f.Paths = []*figures.Path{{ID: "p", Label: "a path", Actor: "A", Steps: steps, Sample: &figures.Sample{Every: 25 * time.Millisecond}}}
@@ -339,7 +339,9 @@ func TestPictureOfARun(t *testing.T) {
 		}
 	}
 	var tracks []string
-	part.Find(".track-name").Each(func(_ int, s *goquery.Selection) { tracks = append(tracks, strings.Join(strings.Fields(s.Text()), " ")) })
+	part.Find(".track-name").Each(func(_ int, s *goquery.Selection) {
+		tracks = append(tracks, strings.Join(strings.Fields(s.Text()), " "))
+	})
 	if diff := cmp.Diff([]string{"worker A", "worker B", "resource:lock lease", "account"}, tracks); diff != "" {
 		t.Error(diff)
 	}
