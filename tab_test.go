@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -58,6 +59,9 @@ var browserNames = []string{"chromium", "chromium-browser", "google-chrome"}
 // needBrowser skips a test where there is no Chromium, unless there has to be one.
 func needBrowser(t testing.TB) {
 	t.Helper()
+	if os.Getenv("LOCKSTEP_BROWSER") == "off" {
+		t.Skip("LOCKSTEP_BROWSER is off")
+	}
 	for _, name := range browserNames {
 		if _, err := exec.LookPath(name); err == nil {
 			return
