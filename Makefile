@@ -14,11 +14,11 @@ check:      ## formatting, vet, staticcheck, generated code, and every claim of 
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
-	go tool templ generate -path components >/dev/null 2>&1 && git diff --exit-code --stat -- '*_templ.go'
+	go tool templ generate >/dev/null 2>&1 && git diff --exit-code --stat -- '*_templ.go'
 	go run ./cmd/site check
 
 generate:   ## Go code from the templates
-	go tool templ generate -path components
+	go tool templ generate
 
 bench:      ## speed, as ratios measured in one run
 	@.ci/get valkey nginx wrk
