@@ -259,8 +259,9 @@ class Orders {
     let taller = false;
     for (const box of this.root.querySelectorAll('.says, .explorer > :not(:empty), .explored:not(:empty)')) {
       const name = box.dataset.part ?? 'says';
-      if (box.offsetHeight <= (this.tall.get(name) ?? 0) || name === 'scheduler') continue;
-      this.tall.set(name, box.offsetHeight);
+      const px = box.getBoundingClientRect().height; // offsetHeight is rounded
+      if (px <= (this.tall.get(name) ?? 0) || name === 'scheduler') continue;
+      this.tall.set(name, px);
       taller = true;
     }
     if (taller) this.style();
