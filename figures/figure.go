@@ -47,6 +47,9 @@ type Path struct {
 	Verdicts []Rule // the path's own, then the figure's
 	Static   string // the verdict where nothing can run; may be empty
 	Line     int
+
+	own map[string]bool // see ownConnections
+	sql bool            // it speaks to the SQL store
 }
 
 // Explores tells whether every schedule of the path is run.

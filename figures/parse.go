@@ -262,6 +262,7 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []Observation,
 	if path.Actor == "" {
 		path.Actor = firstActor(path)
 	}
+	path.own, path.sql = ownConnections(path), usesSQL(path)
 	return path
 }
 

@@ -3,7 +3,6 @@ package figures
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -80,7 +79,7 @@ func (r *Runner) Watch(ctx context.Context, fig *Figure, path *Path, watch func(
 		return nil, err
 	}
 	result.Engine = r.Sandbox.Engine()
-	if path.usesSQL() {
+	if path.sql {
 		store := r.SQL.Engine()
 		result.Store = &store
 	}
@@ -91,7 +90,7 @@ func (r *Runner) Watch(ctx context.Context, fig *Figure, path *Path, watch func(
 func (r *Runner) lend(ctx context.Context, fig *Figure, path *Path, f func(servers) error) error {
 	var on servers
 	inner := func() error { return f(on) }
-	if path.usesSQL() {
+	if path.sql {
 		inner = func() error {
 			return r.SQL.Use(ctx, func(sql *sandbox.SQLRun) error {
 				on.sql = sql
@@ -113,12 +112,6 @@ func (r *Runner) lend(ctx context.Context, fig *Figure, path *Path, f func(serve
 		on.db = db
 		return inner()
 	})
-}
-
-// usesSQL tells whether a path speaks to the SQL store.
-func (path *Path) usesSQL() bool {
-	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s Step) bool { return s.Target == "sql" }) ||
-		slices.ContainsFunc(path.Observe, func(o Observation) bool { return o.Target == "sql" })
 }
 
 // able tells whether the sandbox's server can run the path as Valkey would.

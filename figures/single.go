@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,16 +21,21 @@ type servers struct {
 }
 
 func newRun(fig *Figure, path *Path, on servers) *singleRun {
+	most := len(path.Setup) + len(path.Steps) + len(path.Observe)
 	r := &singleRun{
 		fig: fig, path: path, servers: on,
-		own:    map[string]bool{},
-		conns:  map[string]*sandbox.Conn{},
-		env:    map[string]any{},
-		result: &Result{Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{}},
-		start:  time.Now(),
+		own:   map[string]bool{},
+		conns: map[string]*sandbox.Conn{},
+		env:   map[string]any{},
+		result: &Result{
+			Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{},
+			Trace: make([]Entry, 0, most),
+		},
+		start:   time.Now(),
+		pending: make([]pending, 0, most+2), // and the two looks at the key
 	}
 	if on.cluster == nil {
-		r.own = ownConnections(path)
+		maps.Copy(r.own, path.own)
 	}
 	return r
 }
@@ -55,6 +61,12 @@ func ownConnections(path *Path) map[string]bool {
 		}
 	}
 	return own
+}
+
+// usesSQL tells whether a path speaks to the SQL store.
+func usesSQL(path *Path) bool {
+	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s Step) bool { return s.Target == "sql" }) ||
+		slices.ContainsFunc(path.Observe, func(o Observation) bool { return o.Target == "sql" })
 }
 
 // A singleRun is one path on its way. Commands wait in pending until a reply is
