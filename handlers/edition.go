@@ -52,12 +52,15 @@ func pageOf(look components.Site, p *content.Page, run *components.Run) templ.Co
 }
 
 func newPage(body []byte) *document {
-	return newDocument("text/html; charset=utf-8", body, "no-cache")
+	return newDocument(typeHTML, body, "no-cache")
 }
+
+const typeHTML = "text/html; charset=utf-8"
 
 // html renders a component whole, so that no half page is ever sent.
 func html(c templ.Component) ([]byte, error) {
 	var b bytes.Buffer
+	b.Grow(8 << 10) // as much as a verdict takes
 	if err := c.Render(context.Background(), &b); err != nil {
 		return nil, err
 	}
@@ -101,5 +104,5 @@ func (s *Site) render(c echo.Context, status int, component templ.Component) err
 	if status == http.StatusOK {
 		c.Response().Header().Set("Cache-Control", "no-store")
 	}
-	return c.HTMLBlob(status, body)
+	return send(c, status, typeHTML, body)
 }

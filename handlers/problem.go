@@ -60,6 +60,8 @@ func explain(err error) *problem {
 		return &problem{status: http.StatusTooManyRequests, title: "Busy", text: "The sandbox is busy; try again in a moment.", after: "1", cause: err}
 	case errors.Is(err, sandbox.ErrDown):
 		return &problem{status: http.StatusServiceUnavailable, title: "The sandbox is restarting", text: "The sandbox is restarting; try again in a moment.", after: "2", cause: err}
+	case errors.Is(err, sandbox.ErrTooMuch):
+		return &problem{status: http.StatusInternalServerError, title: "This run asks for too much", text: "This run sent or was answered more than one run may, and was stopped.", cause: err}
 	case errors.Is(err, sandbox.ErrLate), errors.Is(err, context.DeadlineExceeded):
 		return &problem{status: http.StatusGatewayTimeout, title: "Too slow", text: "The sandbox took too long and the run was stopped.", cause: err}
 	case errors.Is(err, context.Canceled):

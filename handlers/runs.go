@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -36,7 +37,11 @@ func (s *Site) runPath(c echo.Context, p *content.Page, figure, path string) err
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	if wantsJSON(c) {
-		return c.JSON(http.StatusOK, result)
+		body, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		return send(c, http.StatusOK, echo.MIMEApplicationJSON, body)
 	}
 	return s.render(c, http.StatusOK, components.Verdict(fig, result))
 }
