@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +22,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/components"
@@ -46,6 +49,7 @@ func TestBench(t *testing.T) {
 	}
 	b := newBench(t)
 	b.verdicts(t)
+	b.beside(t)
 	b.pages(t)
 }
 
@@ -56,6 +60,8 @@ const (
 	// benchRun is a figure of six commands: four of setup and steps, one
 	// script, one read.
 	benchRun = "/b/b/b/b/figures/six/run"
+	// benchExplore is every schedule of three clients and a lapse: 324.
+	benchExplore = benchPage + "/figures/every-release/blind-del"
 )
 
 const sixCommands = `---
@@ -81,6 +87,7 @@ paths:
 
 type bench struct {
 	site, bare, noop, nginx string // addresses; nginx is "" where it is missing
+	etag                    string // of the page
 	raw                     *redis.Client
 	release, extend         string
 }
@@ -113,9 +120,9 @@ func newBench(t *testing.T) *bench {
 
 	b := &bench{site: listen(t, site.Handler())}
 	b.raw, b.release, b.extend = rawServer(t, scripts)
-	b.noop = listen(t, noop(t, course, runner))
-	body := get(t, b.site+benchPage)
-	b.bare = listen(t, bare(body))
+	b.noop = listen(t, noop(t, course, runner, b.site))
+	header, body := answered(t, b.site+benchPage)
+	b.etag, b.bare = header.Get("Etag"), listen(t, bare(header, body))
 	b.nginx = startNginx(t, body)
 	return b
 }
@@ -138,59 +145,65 @@ func listen(t *testing.T, h http.Handler) string {
 	return "http://" + l.Addr().String()
 }
 
-func get(t *testing.T, url string) []byte {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
-	answer, err := http.DefaultClient.Do(req)
-	must(t, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	must(t, err)
-	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", url, answer.Status)
-	}
-	return body
-}
-
-// noop is the endpoint of a verdict without a server behind it: it renders the
-// same fragment from a result that is at hand.
-func noop(t *testing.T, course *content.Course, runner *figures.Runner) http.Handler {
+// noop is the endpoint of a verdict without a server behind it: the same router,
+// recovery and headers, and the same fragment, rendered from a result at hand.
+func noop(t *testing.T, course *content.Course, runner *figures.Runner, site string) http.Handler {
 	t.Helper()
 	page, _ := course.Page("/b/b/b/b")
 	fig := page.Figures[0]
 	result, err := runner.Run(t.Context(), fig, fig.Paths[0])
 	must(t, err)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	header, _ := answered(t, site+benchRun)
+	e := echo.New()
+	e.Use(middleware.Recover())
+	e.GET("/*", func(c echo.Context) error {
+		maps.Copy(c.Response().Header(), header)
 		var out bytes.Buffer
-		components.Verdict(fig, result).Render(context.Background(), &out)
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Write(out.Bytes())
+		out.Grow(8 << 10)
+		if err := components.Verdict(fig, result).Render(context.Background(), &out); err != nil {
+			return err
+		}
+		return c.HTMLBlob(http.StatusOK, out.Bytes())
 	})
+	return e
 }
 
-// bare is the least that net/http can do for a page that is in memory.
-func bare(body []byte) http.Handler {
-	var zipped bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
-	z.Write(body)
-	z.Close()
+// answered is the site's answer to a visitor who takes gzip: the headers that it
+// set, and the body as it was sent.
+func answered(t *testing.T, url string) (http.Header, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	must(t, err)
+	req.Header.Set("Accept-Encoding", "gzip")
+	got, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	must(t, err)
+	if got.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", url, got.Status)
+	}
+	got.Header.Del("Date")
+	return got.Header, body
+}
+
+// bare is the least that net/http can do for a page that is in memory: the same
+// headers and the same bytes.
+func bare(header http.Header, body []byte) http.Handler {
+	kept := http.Header{"Etag": header["Etag"], "Cache-Control": header["Cache-Control"], "Vary": header["Vary"]}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Etag", `"bench"`)
-		if r.Header.Get("If-None-Match") != "" {
+		if r.Header.Get("If-None-Match") == header.Get("Etag") {
+			maps.Copy(w.Header(), kept)
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Encoding", "gzip")
-		h.Set("Content-Length", strconv.Itoa(zipped.Len()))
-		w.Write(zipped.Bytes())
+		maps.Copy(w.Header(), header)
+		w.Write(body)
 	})
 }
 
 // startNginx serves the same bytes from a file.
-func startNginx(t *testing.T, body []byte) string {
+func startNginx(t *testing.T, zipped []byte) string {
 	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {
@@ -201,12 +214,12 @@ func startNginx(t *testing.T, body []byte) string {
 	}
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
-	var zipped bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
-	z.Write(body)
-	z.Close()
+	z, err := gzip.NewReader(bytes.NewReader(zipped))
+	must(t, err)
+	body, err := io.ReadAll(z)
+	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "page.html"), body, 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "page.html.gz"), zipped.Bytes(), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "page.html.gz"), zipped, 0o644))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := l.Addr().String()
@@ -289,11 +302,12 @@ func (b *bench) rawRun(ctx context.Context, key string) error {
 type load struct {
 	rate   float64 // a second
 	median time.Duration
+	p99    time.Duration
 }
 
 var (
-	wrkRate   = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
-	wrkMedian = regexp.MustCompile(`50%\s+([\d.]+)(us|ms|s)`)
+	wrkRate = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
+	wrkTime = regexp.MustCompile(`(50|99)%\s+([\d.]+)(us|ms|s)`)
 )
 
 // wrk loads an address with so many clients.
@@ -309,9 +323,16 @@ func wrk(t *testing.T, url string, clients int, headers ...string) load {
 		t.Fatalf("%s:\n%s", url, out)
 	}
 	rate, _ := strconv.ParseFloat(wrkRate.FindStringSubmatch(string(out))[1], 64)
-	m := wrkMedian.FindStringSubmatch(string(out))
-	median, _ := time.ParseDuration(m[1] + m[2])
-	return load{rate, median}
+	l := load{rate: rate}
+	for _, m := range wrkTime.FindAllStringSubmatch(string(out), -1) {
+		took, _ := time.ParseDuration(m[2] + m[3])
+		if m[1] == "50" {
+			l.median = took
+		} else {
+			l.p99 = took
+		}
+	}
+	return l
 }
 
 // rawLoad runs the six commands with so many clients.
@@ -335,7 +356,7 @@ func (b *bench) rawLoad(t *testing.T, clients int) load {
 	wg.Wait()
 	all := slices.Concat(times...)
 	slices.Sort(all)
-	return load{float64(len(all)) / time.Since(start).Seconds(), all[len(all)/2]}
+	return load{rate: float64(len(all)) / time.Since(start).Seconds(), median: all[len(all)/2]}
 }
 
 func (b *bench) verdicts(t *testing.T) {
@@ -358,13 +379,37 @@ func (b *bench) verdicts(t *testing.T) {
 	fmt.Println(out.String())
 }
 
+// beside measures one reader's verdicts while others explore without a pause.
+func (b *bench) beside(t *testing.T) {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "verdict for 1 client\texplorers\tmedian ms\tp99 ms\tp99 / alone\texplorations/s\t")
+	for _, explorers := range []int{0, 1, 4} {
+		var medians, tails, overAlone, explored []float64
+		for range benchRounds {
+			alone := wrk(t, b.site+benchRun, 1)
+			l, rate := alone, 0.0
+			if explorers > 0 {
+				var wg sync.WaitGroup
+				wg.Go(func() { rate = wrk(t, b.site+benchExplore, explorers).rate })
+				l = wrk(t, b.site+benchRun, 1)
+				wg.Wait()
+			}
+			medians, tails = append(medians, ms(l.median)), append(tails, ms(l.p99))
+			overAlone, explored = append(overAlone, float64(l.p99)/float64(alone.p99)), append(explored, rate)
+		}
+		fmt.Fprintf(w, "6 commands\t%d\t%.2f\t%.2f\t%.2f\t%.0f\t\n", explorers, mid(medians), mid(tails), mid(overAlone), mid(explored))
+	}
+	w.Flush()
+	fmt.Println(out.String())
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 func (b *bench) pages(t *testing.T) {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "page, 64 clients\tsite/s\tsite / bare net/http\tsite / nginx\t")
-	answer, err := http.Get(b.site + benchPage)
-	must(t, err)
-	answer.Body.Close()
 	zip := "Accept-Encoding: gzip"
 	for _, kind := range []string{"200", "304"} {
 		var site []load
@@ -376,29 +421,18 @@ func (b *bench) pages(t *testing.T) {
 				}
 				return []string{zip}
 			}
-			s := wrk(t, b.site+benchPage, 64, headers(answer.Header.Get("Etag"))...)
+			s := wrk(t, b.site+benchPage, 64, headers(b.etag)...)
 			site = append(site, s)
-			overBare = append(overBare, s.rate/wrk(t, b.bare, 64, headers(`"bench"`)...).rate)
+			overBare = append(overBare, s.rate/wrk(t, b.bare, 64, headers(b.etag)...).rate)
 			if b.nginx != "" {
-				overNginx = append(overNginx, s.rate/wrk(t, b.nginx+"/page.html", 64, headers(nginxTag(t, b.nginx+"/page.html"))...).rate)
+				header, _ := answered(t, b.nginx+"/page.html")
+				overNginx = append(overNginx, s.rate/wrk(t, b.nginx+"/page.html", 64, headers(header.Get("Etag"))...).rate)
 			}
 		}
 		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t\n", kind, mid(rates(site)), mid(overBare), mid(overNginx))
 	}
 	w.Flush()
 	fmt.Println(out.String())
-}
-
-// nginxTag is the tag of nginx's answer to a request for gzip.
-func nginxTag(t *testing.T, url string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
-	req.Header.Set("Accept-Encoding", "gzip")
-	answer, err := http.DefaultClient.Do(req)
-	must(t, err)
-	answer.Body.Close()
-	return answer.Header.Get("Etag")
 }
 
 func rates(all []load) []float64 {

@@ -51,7 +51,7 @@ verdicts:                          # the first rule that holds is the verdict
     text: A's release returns {{released}}; B's lock "{{holder}}" stands.
 `
 
-func mustParse(t *testing.T, text string, scripts lua.Scripts) *Figure {
+func mustParse(t testing.TB, text string, scripts lua.Scripts) *Figure {
 	t.Helper()
 	fig, faults := Parse([]byte(text), "dive.md", 1, scripts)
 	if len(faults) > 0 {

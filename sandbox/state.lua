@@ -13,7 +13,7 @@ local function put(s)
 end
 
 local function content(s)
-  if string.find(s, '^%d+$') and #s == 13 then
+  if #s == 13 and string.find(s, '^%d+$') then
     local away = tonumber(s) - now
     if away > -day and away < day then
       s = 'now' .. string.format('%+d', math.ceil(away / 1000))
