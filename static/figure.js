@@ -60,6 +60,8 @@ class Figure {
     list.addEventListener('keydown', (e) => this.key(e));
     root.addEventListener('click', (e) => this.click(e));
     root.addEventListener('explore', (e) => this.explore(e.detail));
+    // A page that is kept for the way back would keep its requests too.
+    addEventListener('pagehide', () => this.stop());
     document.addEventListener('keydown', (e) => {
       if (e.key === 'Escape' && (this.at || this.flight || root.contains(document.activeElement))) this.clear();
     });

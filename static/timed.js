@@ -104,8 +104,6 @@ export async function follow(figure, reply, signal) {
     tracks: (data) => live?.tracks(data),
   };
   let ended = false;
-  const gone = () => figure.stop();
-  addEventListener('pagehide', gone);
   try {
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let rest = ''; ;) {
@@ -129,7 +127,6 @@ export async function follow(figure, reply, signal) {
   } finally {
     live?.end();
     if (!ended) figure.put([before]); // no half pictures
-    removeEventListener('pagehide', gone);
   }
 }
 
