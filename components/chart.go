@@ -224,6 +224,8 @@ func clock(us, step int64) string {
 	switch {
 	case us == 0:
 		return "0"
+	case step < 1000:
+		return strconv.FormatFloat(float64(us)/1000, 'f', -1, 64) + " ms"
 	case step < 500_000:
 		return group(us/1000) + " ms"
 	}
@@ -381,7 +383,7 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 			t.Points = append(t.Points, point{From: at, To: at, Kind: "crash", Title: whole(at) + ": crashed, its connection was cut"})
 			t.Texts = append(t.Texts, &words{At: at, Text: "crashes", Kind: "crash"})
 		case kind == "work" || kind == "work:":
-			t.Points = append(t.Points, point{From: at, To: at, Kind: "work", Title: whole(at) + ": " + eventWords(e, c.fig)})
+			t.Points = append(t.Points, point{From: at, To: at, Kind: "work", Title: whole(at) + ": " + did(c.fig, e)})
 			t.Texts = append(t.Texts, &words{At: at, Text: clip(cmp.Or(rest, "works"), 28), Kind: "work", Rank: 1})
 		}
 	}

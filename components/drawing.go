@@ -56,18 +56,22 @@ func kind(f *figures.Figure) string {
 func explores(f *figures.Figure) bool { return slices.ContainsFunc(f.Paths, (*figures.Path).Explores) }
 
 // actorOf is the label of the actor that a path lights up, or the names of all
-// that race in it; empty where the path's own label says it already.
+// that race in it or run in every order; empty where the path's own label says
+// it already.
 func actorOf(f *figures.Figure, p *figures.Path) string {
-	var racing []string
+	var together []string
+	for _, program := range p.Programs {
+		together = append(together, program.Actor)
+	}
 	for _, s := range p.Steps {
 		for _, r := range s.Race {
-			if !slices.Contains(racing, r.Actor) {
-				racing = append(racing, r.Actor)
+			if !slices.Contains(together, r.Actor) {
+				together = append(together, r.Actor)
 			}
 		}
 	}
-	if len(racing) > 1 {
-		return strings.Join(racing, ", ")
+	if len(together) > 1 {
+		return strings.Join(together, ", ")
 	}
 	label := f.Label(p.Actor)
 	if strings.Contains(strings.ToLower(p.Label), strings.ToLower(label)) {
@@ -118,15 +122,21 @@ func recorded(p *figures.Path) figures.Status {
 	return status
 }
 
-// decisive is the command that a drawing puts on the lit wire: the first that
-// the path's own actor sent in its steps.
-func decisive(p *figures.Path, r *figures.Result) (figures.Entry, bool) {
+// chip is what a drawing puts on the lit wire: the first command that the path's
+// own actor sent in its steps, or how many orders of commands were run.
+func chip(p *figures.Path, r *figures.Result) string {
+	if p.Explores() {
+		if r.Explored == nil {
+			return ""
+		}
+		return count(r.Explored.Schedules, "order")
+	}
 	for _, e := range r.Trace {
 		if e.Phase == figures.PhaseSteps && e.Command != "" && (e.Actor == p.Actor || p.Actor == "") {
-			return e, true
+			return shortCommand(e.Command) + " → " + shortReply(e.Reply)
 		}
 	}
-	return figures.Entry{}, false
+	return ""
 }
 
 // sourceWords says where a verdict comes from and what it cost.

@@ -82,7 +82,7 @@ func (c *chart) blocks() []row {
 				if strings.HasPrefix(e.Event, "lapse ") && c.track("key") != nil {
 					continue // the samples tell it, with its moment
 				}
-				r.What = eventWords(e, c.fig)
+				r.What = did(c.fig, e)
 				rows = append(rows, r)
 				continue
 			}

@@ -122,8 +122,16 @@ func lease(ttl int64) string {
 	return group(ttl) + " ms left"
 }
 
-// eventWords says what happened where no command was sent.
-func eventWords(e figures.Entry, f *figures.Figure) string {
+// did is happened for a table that names the actor in a column of its own.
+func did(f *figures.Figure, e figures.Entry) string {
+	if e.Actor == "" {
+		return happened(f, e)
+	}
+	return strings.TrimPrefix(happened(f, e), f.Label(e.Actor)+" ")
+}
+
+// happened says what happened where no command was sent.
+func happened(f *figures.Figure, e figures.Entry) string {
 	kind, rest, _ := strings.Cut(e.Event, " ")
 	switch kind {
 	case "lapse":
@@ -137,7 +145,11 @@ func eventWords(e figures.Entry, f *figures.Figure) string {
 	case "resume":
 		return f.Label(rest) + " went on"
 	case "work", "work:":
-		return strings.TrimSuffix("works: "+rest, ": ")
+		works := strings.TrimSuffix("works: "+rest, ": ")
+		if e.Actor != "" {
+			works = f.Label(e.Actor) + " " + works
+		}
+		return works
 	case "cut":
 		return "replication to " + rest + " was cut"
 	case "sync":

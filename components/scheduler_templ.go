@@ -1176,14 +1176,6 @@ func keyAround(r *figures.Result) (before, after figures.KeyState, ok bool) {
 	return before, after, true
 }
 
-// happened words an entry without a command.
-func happened(f *figures.Figure, e figures.Entry) string {
-	if strings.HasPrefix(e.Event, "work") && e.Actor != "" {
-		return f.Label(e.Actor) + " " + eventWords(e, f)
-	}
-	return eventWords(e, f)
-}
-
 // unjudged is what stands in the place of a status that a result doesn't have.
 func unjudged(r *figures.Result) string {
 	if r.Schedule != nil && !r.Schedule.Complete {

@@ -265,7 +265,7 @@ func (t *timeline) text(f *figures.Figure, p *figures.Path) string {
 	for _, m := range t.Moments {
 		switch m.Kind {
 		case "lapse", "crash":
-			b.WriteString(" Step " + m.Label + ": " + eventWords(m.Entry, f) + ".")
+			b.WriteString(" Step " + m.Label + ": " + happened(f, m.Entry) + ".")
 		}
 		if len(m.Breaks) > 0 {
 			b.WriteString(" Step " + m.Label + " breaks " + joinAnd(m.Breaks) + ".")
@@ -304,10 +304,7 @@ func (m moment) short() string {
 // whole is a moment in full.
 func (m moment) whole(f *figures.Figure) string {
 	if m.Command == "" {
-		if m.Kind == "work" && m.Actor != "" {
-			return f.Label(m.Actor) + " " + eventWords(m.Entry, f)
-		}
-		return eventWords(m.Entry, f)
+		return happened(f, m.Entry)
 	}
 	return f.Label(m.Actor) + ": " + m.Command + " → " + printReply(m.Reply)
 }
