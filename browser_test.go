@@ -934,23 +934,35 @@ func TestShots(t *testing.T) {
 				n++
 			}
 			for name, address := range map[string]string{
-				"home": "/", "hub": hub, "dive-1": hub + "/set-nx-px", "dive-2": hub + "/fencing-tokens", "dive-3": hub + "/lease-renewal", "not-found": "/nope",
+				"home": "/", "hub": hub, "dive-1": hub + "/set-nx-px", "dive-2": hub + "/fencing-tokens", "dive-3": hub + "/lease-renewal",
+				"how-to-read": "/how-to-read", "search": "/search?q=fence", "not-found": "/nope",
 			} {
 				b.open(address)
 				shot(name)
 			}
-			for _, state := range []struct{ name, address, figure, path string }{
-				{"live", hub, "race", "a"},
-				{"broken", hub + "/fencing-tokens", "lost-lock", "blind-del"},
-				{"deadlock", hub, "race", "crash-without-px"},
-				{"explored", hub + "/fencing-tokens", "every-release", "blind-del"},
+			for _, state := range []struct{ name, address, figure, path, part string }{
+				{"live", hub, "race", "a", ""},
+				{"ran", hub, "race", "b", ".ran"},
+				{"broken", hub + "/fencing-tokens", "lost-lock", "blind-del", ""},
+				{"deadlock", hub, "race", "crash-without-px", ""},
+				{"explored", hub + "/fencing-tokens", "every-release", "blind-del", ""},
+				{"timeline", hub + "/fencing-tokens", "every-release", "blind-del", `[data-part="timeline"]`},
+				{"dense", hub, "every-order", "without-nx", ""},
+				{"timed", hub + "/lease-renewal", "long-job", "none", ""},
+				{"moments", hub + "/lease-renewal", "long-job", "none", ".timed"},
+				{"load", hub, "contention", "locked", ""},
+				{"failover", hub, "failover", "lost", ""},
 			} {
 				b.open(state.address)
 				b.js(fmt.Sprintf(`document.querySelector('#%s').scrollIntoView({ behavior: 'instant' }); document.querySelector(%q).click()`, state.figure, pathOf(state.figure, state.path)), nil)
 				b.live(state.figure, state.path)
-				b.js(fmt.Sprintf(`document.querySelector('#%s').scrollIntoView({ behavior: 'instant' })`, state.figure), nil)
+				b.js(fmt.Sprintf(`document.querySelectorAll('#%[1]s details').forEach((d) => { d.open = %[2]q !== ''; }); document.querySelector('#%[1]s ' + %[2]q).scrollIntoView({ behavior: 'instant' })`, state.figure, state.part), nil)
 				shot(state.name)
 			}
+			b.open(hub + "/fencing-tokens?run=every-release.blind-del&schedule=A.A.lapse.B#every-release")
+			b.wait("the map has come", `document.querySelectorAll('#every-release .orders-map .cell').length === 324`)
+			b.js(`document.querySelector('#every-release .scheduler').scrollIntoView({ behavior: 'instant' })`, nil)
+			shot("scheduler")
 		}
 	}
 	t.Logf("%d screenshots in %s", n, dir)
