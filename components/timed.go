@@ -170,16 +170,7 @@ func takes(p *figures.Path) string {
 }
 
 // runs is what the link of a path in real time says of it.
-func runs(p *figures.Path) string {
-	clients := 0
-	for _, l := range p.Loads {
-		clients = max(clients, l.Clients)
-	}
-	if clients > 0 {
-		return "runs " + takes(p) + ", " + count(clients, "client")
-	}
-	return "runs " + takes(p)
-}
+func runs(p *figures.Path) string { return "runs " + takes(p) }
 
 // seconds writes a duration as a reader would say it: "0.8 s", "2 s".
 func seconds(d time.Duration) string {
