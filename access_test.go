@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"lockstep/content"
 	"lockstep/handlers"
 )
 
@@ -66,14 +67,10 @@ var axe = sync.OnceValues(func() (string, error) {
 type judge struct {
 	*tab
 	source string
-	runs   int
 }
 
 func newJudge(t *testing.T, site http.Handler) *judge {
 	t.Helper()
-	if os.Getenv("LOCKSTEP_AUDIT") == "" {
-		t.Skip("set LOCKSTEP_AUDIT=1, or run make audit: every page in every state takes a quarter of an hour")
-	}
 	source, err := axe()
 	if errors.Is(err, errNoAxe) {
 		t.Skip(err)
@@ -83,7 +80,7 @@ func newJudge(t *testing.T, site http.Handler) *judge {
 	}
 	b := openTabOn(t, site, desktop)
 	b.allow("/nope", "Failed to load resource")
-	return &judge{tab: b, source: source}
+	return &judge{b, source}
 }
 
 // looks are the ways in which each state is looked at.
@@ -107,7 +104,6 @@ func (j *judge) check(within, state string) {
 		var violations []string
 		j.js(fmt.Sprintf(`axe.run({ include: [%q] }, { resultTypes: ['violations'] }).then((r) => r.violations.flatMap((v) =>
 			v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html.slice(0, 150))))`, within), &violations)
-		j.runs++
 		for i, v := range violations {
 			if i == 5 {
 				j.t.Errorf("%s, %d px, %s: and %d more", state, look.window.width, look.scheme, len(violations)-i)
@@ -120,10 +116,12 @@ func (j *judge) check(within, state string) {
 
 // TestAccessPages has axe-core judge every page as it comes.
 func TestAccessPages(t *testing.T) {
-	j := newJudge(t, visit(t).site.Handler())
 	for _, address := range pages(t) {
-		j.open(address)
-		j.check("html", address)
+		t.Run(address, func(t *testing.T) {
+			j := newJudge(t, visit(t).site.Handler())
+			j.open(address)
+			j.check("html", address)
+		})
 	}
 }
 
@@ -131,58 +129,62 @@ func TestAccessPages(t *testing.T) {
 // busy, live with each kind of verdict, and in trouble.
 func TestAccessFigures(t *testing.T) {
 	s := visit(t)
-	j := newJudge(t, s.site.Handler())
 	for _, p := range s.course.Pages {
-		if len(p.Figures) == 0 {
-			continue
-		}
-		j.open(p.URL)
-		click := func(figure, path string) {
-			j.js(fmt.Sprintf(`document.querySelector(%q).click()`, pathOf(figure, path)), nil)
-		}
-		done := func(figure string) {
-			j.wait(figure+" has an answer", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, figure))
-		}
-		j.gate.answer(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-		for _, fig := range p.Figures {
-			click(fig.ID, fig.Paths[0].ID)
-			done(fig.ID)
-		}
-		j.check("figure", p.URL+" in trouble")
-
-		wait := make(chan struct{})
-		j.gate.answer(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case <-wait:
-			case <-r.Context().Done():
-			}
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})
-		first := p.Figures[0]
-		click(first.ID, first.Paths[0].ID)
-		j.check("#"+first.ID, p.URL+" busy")
-		close(wait)
-		done(first.ID)
-		j.gate.answer(nil)
-
-		// One path of each kind of verdict, as far as a figure has it.
-		for round := 0; ; round++ {
-			ran := false
-			for _, fig := range p.Figures {
-				if kinds := kindsOf(t, s, fig.ID, p.URL); round < len(kinds) {
-					click(fig.ID, kinds[round])
-					done(fig.ID)
-					j.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, fig.ID), nil)
-					ran = true
-				}
-			}
-			if !ran {
-				break
-			}
-			j.check("figure", fmt.Sprintf("%s live, round %d", p.URL, round+1))
+		if len(p.Figures) > 0 {
+			t.Run(p.URL, func(t *testing.T) {
+				newJudge(t, s.site.Handler()).figures(s, p)
+			})
 		}
 	}
-	t.Logf("%d judgements", j.runs)
+}
+
+// figures checks the figures of a page, all of them in each state.
+func (j *judge) figures(s *served, p *content.Page) {
+	j.open(p.URL)
+	click := func(figure, path string) {
+		j.js(fmt.Sprintf(`document.querySelector(%q).click()`, pathOf(figure, path)), nil)
+	}
+	done := func(figure string) {
+		j.wait(figure+" has an answer", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, figure))
+	}
+	j.gate.answer(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	for _, fig := range p.Figures {
+		click(fig.ID, fig.Paths[0].ID)
+		done(fig.ID)
+	}
+	j.check("figure", "in trouble")
+
+	wait := make(chan struct{})
+	j.gate.answer(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-wait:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	first := p.Figures[0]
+	click(first.ID, first.Paths[0].ID)
+	j.check("#"+first.ID, "busy")
+	close(wait)
+	done(first.ID)
+	j.gate.answer(nil)
+
+	// One path of each kind of verdict, as far as a figure has it.
+	for round := 0; ; round++ {
+		var ran []string
+		for _, fig := range p.Figures {
+			if kinds := kindsOf(j.t, s, fig.ID, p.URL); round < len(kinds) {
+				click(fig.ID, kinds[round])
+				done(fig.ID)
+				j.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, fig.ID), nil)
+				ran = append(ran, "#"+fig.ID)
+			}
+		}
+		if len(ran) == 0 {
+			break
+		}
+		j.check(strings.Join(ran, ", "), fmt.Sprintf("live, round %d", round+1))
+	}
 }
 
 // kindsOf are paths of a figure, one for each status that a run of it may have.

@@ -13,6 +13,7 @@ import (
 func exploreSpecimens(engine sandbox.Engine) []specimen {
 	var all []specimen
 	add := func(title, dir string, f *figures.Figure, r *figures.Result) {
+		f.Title = title // figures of a page are told apart by their titles
 		all = append(all, specimen{Title: title, Dir: dir, Figure: f, Engine: engine, Run: &Run{Figure: f, Path: f.Paths[0], Result: r}})
 	}
 	f := scheduling("map", 3, "resource:lock", "exclusion")
