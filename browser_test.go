@@ -967,3 +967,23 @@ func TestShots(t *testing.T) {
 	}
 	t.Logf("%d screenshots in %s", n, dir)
 }
+
+// TestAnchors opens pages at a heading far down: sections above it that were not
+// laid out yet don't keep the window from it.
+func TestAnchors(t *testing.T) {
+	for _, window := range []size{desktop, phone} {
+		b := openTab(t, window)
+		for _, address := range []string{hub + "#references", hub + "?run=redlock.five#redlock", hub + "/fencing-tokens#sql-fence"} {
+			b.open(address)
+			b.wait(address+" is in sight", `(() => { const r = document.querySelector(location.hash).getBoundingClientRect(); return r.top > -20 && r.top < innerHeight / 2; })()`)
+			// It stays there once all that is near has been laid out.
+			b.js(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`, nil)
+			var top, height float64
+			b.js(`document.querySelector(location.hash).getBoundingClientRect().top`, &top)
+			b.js(`innerHeight`, &height)
+			if top < -20 || top > height/2 {
+				t.Errorf("%s at %d px: the heading ends up at %.0f px", address, window.width, top)
+			}
+		}
+	}
+}

@@ -188,6 +188,8 @@ type sectionNode struct {
 	ast.BaseBlock
 	number int
 	id     string
+	start  int // in the source
+	length int // there, in bytes
 }
 
 // A partNode is the place of a figure, a listing or cards.
@@ -260,11 +262,15 @@ func (d *draft) sections() {
 	for n := d.doc.FirstChild(); n != nil; {
 		next := n.NextSibling()
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
-			number := 1
-			if section != nil {
-				number = section.number + 1
+			s := &sectionNode{number: 1, id: headingID(h)}
+			if h.Lines().Len() > 0 { // else it is empty, and a fault
+				s.start = h.Lines().At(0).Start
 			}
-			section = &sectionNode{number: number, id: headingID(h)}
+			s.length = len(d.source) - s.start
+			if section != nil {
+				s.number, section.length = section.number+1, s.start-section.start
+			}
+			section = s
 			replace(h, section)
 		}
 		if section != nil {

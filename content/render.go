@@ -20,7 +20,8 @@ import (
 // What the body is written with, besides Markdown's own elements and the blocks
 // of alerts.go:
 //
-//	<section aria-labelledby>        a heading of level 2 and what follows it
+//	<section class="long-3">         a heading of level 2 and what follows it: about
+//	                                 so many thousand bytes of source
 //	<h2 id>, <span class="secno">    its number, "§1"
 //	<a class="anchor">               in each heading, a link to itself
 //	<p class="source">               the line of sources below a heading
@@ -108,9 +109,14 @@ func renderNothing(util.BufWriter, []byte, ast.Node, bool) (ast.WalkStatus, erro
 	return ast.WalkSkipChildren, nil
 }
 
+// longest is the class of the longest sections, in thousands of bytes. The style
+// sheet goes by it to leave room for a section that has not been laid out yet.
+const longest = 12
+
 func renderSection(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		fmt.Fprintf(w, "<section aria-labelledby=\"%s\">\n", escape(n.(*sectionNode).id))
+		s := n.(*sectionNode)
+		fmt.Fprintf(w, "<section class=\"long-%d\" aria-labelledby=\"%s\">\n", min(1+s.length/1000, longest), escape(s.id))
 	} else {
 		io.WriteString(w, "</section>\n")
 	}

@@ -120,16 +120,16 @@ for (const link of document.querySelectorAll('.toc a')) {
 }
 if (entries.size) {
   const headings = [...entries.keys()];
-  const follow = () => {
-    // The section that one reads is the last to have begun above the upper third.
-    const here = headings.findLast((h) => h.getBoundingClientRect().top <= innerHeight / 3);
+  const begun = new Set(); // those above the upper third
+  // All that is above that line counts as in sight, so that a jump is noticed
+  // too. To ask for where headings are would lay out the whole page.
+  const watch = new IntersectionObserver((seen) => {
+    for (const { target, isIntersecting } of seen) begun[isIntersecting ? 'add' : 'delete'](target);
+    const here = headings.findLast((heading) => begun.has(heading));
     for (const [heading, link] of entries) {
       if (heading === here) link.ariaCurrent = 'location';
       else link.removeAttribute('aria-current');
     }
-  };
-  // All that is above that line counts as in sight, so that a jump is noticed too.
-  const watch = new IntersectionObserver(follow, { rootMargin: '1000000px 0px -66.7% 0px' });
+  }, { rootMargin: '1000000px 0px -66.7% 0px' });
   for (const heading of headings) watch.observe(heading);
-  follow();
 }
