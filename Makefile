@@ -6,7 +6,7 @@ run:        ## serve the course on http://localhost:8080
 	go run ./cmd/site
 
 test:       ## the whole suite, on a real Valkey and in a real browser
-	@.ci/get valkey chromium postgresql
+	@.ci/get valkey chromium postgresql nginx
 	LOCKSTEP_REQUIRE=1 go test -race -p 1 -timeout 18m ./...
 
 check:      ## formatting, vet, staticcheck, generated code, and every claim of the course

@@ -15,6 +15,7 @@ import (
 // Bounds of what an author may ask for in real time.
 const (
 	maxTimed   = 10 * time.Second // from the start of a path to its end
+	maxLoads   = 5 * time.Second  // for the clients of all loads together
 	maxClients = 50
 	maxRounds  = 5_000 // clients times how often each does its steps
 	minEvery   = 5 * time.Millisecond
@@ -218,6 +219,9 @@ func (p *figureParser) loadSteps(n *yaml.Node) []Step {
 
 // length is how long a path in real time takes by its own clock.
 func (path *Path) length() time.Duration {
+	if len(path.Loads) > 0 {
+		return maxLoads
+	}
 	var end time.Duration
 	for _, s := range path.Steps {
 		at := max(s.At, s.Until)

@@ -21,7 +21,7 @@ import (
 
 // Bounds of paths that run in real time: they hold a database for seconds.
 const (
-	maxTimedRuns  = 32 // at once
+	maxTimedRuns  = 50 // at once; the sandbox has a few databases more
 	maxTimedReads = 2  // at once for one visitor
 )
 

@@ -1,0 +1,332 @@
+package lockstep_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockstep/handlers"
+)
+
+// timedRun is a path in real time that takes three quarters of a second, and
+// longRun one that takes the longest.
+const (
+	timedRun = hub + "/lease-renewal/figures/long-job/none"
+	longRun  = hub + "/lease-renewal/figures/watchdog/deadlocked"
+)
+
+// A stream is a run as a reader follows it.
+type stream struct {
+	*http.Response
+	lines *bufio.Reader
+	begun time.Time
+}
+
+// follow asks for a run as a stream, as one of many visitors behind a proxy.
+func follow(ctx context.Context, client *http.Client, url, visitor string) (*stream, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream, text/html")
+	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header.Set("X-Forwarded-For", visitor)
+	s := &stream{begun: time.Now()}
+	if s.Response, err = client.Do(req); err != nil {
+		return nil, err
+	}
+	body := io.Reader(s.Body)
+	if s.Header.Get("Content-Encoding") == "gzip" {
+		if body, err = gzip.NewReader(s.Body); err != nil {
+			return nil, err
+		}
+	}
+	s.lines = bufio.NewReader(body)
+	return s, nil
+}
+
+// next is the next event: its kind, and its data.
+func (s *stream) next() (kind, data string, err error) {
+	for {
+		line, err := s.lines.ReadString('\n')
+		if err != nil {
+			return "", "", err
+		}
+		switch line = strings.TrimSuffix(line, "\n"); {
+		case line == "":
+			return kind, data, nil
+		case strings.HasPrefix(line, "event: "):
+			kind = line[len("event: "):]
+		case strings.HasPrefix(line, "data: "):
+			data += line[len("data: "):] + "\n"
+		}
+	}
+}
+
+// visitor is the address of the i-th of many.
+func visitor(i int) string { return fmt.Sprintf("203.0.113.%d", i) }
+
+// fromProxy are the settings of a site behind a proxy on this machine.
+func fromProxy(t *testing.T) handlers.Settings {
+	t.Helper()
+	_, loopback, err := net.ParseCIDR("127.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handlers.Settings{Proxies: []*net.IPNet{loopback}}
+}
+
+// TestStream follows a run, directly and through an nginx that buffers what it
+// may and compresses everything: what happens is told as it happens.
+func TestStream(t *testing.T) {
+	s := openSite(t, setup{settings: fromProxy(t)})
+	for name, base := range map[string]string{"direct": s.http.URL, "nginx": proxied(t, s.http.URL)} {
+		t.Run(name, func(t *testing.T) {
+			run, err := follow(t.Context(), client(t, 1), base+timedRun, visitor(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer run.Body.Close()
+			if run.StatusCode != http.StatusOK || run.Header.Get("Content-Type") != "text/event-stream" || name == "direct" && run.Header.Get("Content-Encoding") != "" {
+				t.Fatalf("%s %v", run.Status, run.Header)
+			}
+			count := map[string]int{}
+			var first, pictured time.Duration
+			var kind string
+			for kind != "verdict" {
+				var data string
+				if kind, data, err = run.next(); err != nil {
+					t.Fatalf("after %v: %v", count, err)
+				}
+				if kind == "trouble" {
+					t.Fatal(data)
+				}
+				if len(count) == 0 {
+					if first = time.Since(run.begun); kind != "begin" {
+						t.Errorf("it begins with %s", kind)
+					}
+				}
+				if count[kind]++; kind == "tracks" && count[kind] == 1 {
+					pictured = time.Since(run.begun)
+				}
+				if kind == "verdict" && !strings.Contains(data, `data-status="broken"`) {
+					t.Errorf("the verdict is %.200s", data)
+				}
+			}
+			took := time.Since(run.begun)
+			if first > 300*time.Millisecond || pictured > 300*time.Millisecond || took < 700*time.Millisecond {
+				t.Errorf("the first event came after %v, the first picture after %v, the verdict after %v", first, pictured, took)
+			}
+			if count["entry"] < 5 || count["sample"] < 5 || count["tracks"] < 5 {
+				t.Errorf("events: %v", count)
+			}
+			if rest, err := io.ReadAll(run.lines); len(rest) > 0 || err != nil {
+				t.Errorf("after the verdict comes %q, %v", rest, err)
+			}
+			t.Logf("first event after %v, first picture after %v, verdict after %v", first, pictured, took)
+		})
+	}
+	if direct, err := follow(t.Context(), client(t, 1), s.http.URL+timedRun, visitor(2)); err != nil || direct.Header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("nginx isn't asked not to buffer: %v", err)
+	} else {
+		direct.Body.Close()
+	}
+}
+
+// proxied puts an nginx before an address: it buffers, as far as answers don't
+// forbid it, and compresses.
+func proxied(t *testing.T, upstream string) string {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		if program = "/usr/sbin/nginx"; !exists(program) {
+			program = need(t, "nginx")
+		}
+	}
+	dir := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address := l.Addr().String()
+	l.Close()
+	must(t, os.WriteFile(filepath.Join(dir, "conf"), fmt.Appendf(nil, `daemon off; error_log stderr crit; pid %[1]s/pid; user root;
+events { worker_connections 256; }
+http {
+  access_log off; gzip on; gzip_types *; gzip_min_length 0; proxy_buffering on; proxy_buffers 8 64k;
+  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+  server { listen %[2]s; location / { proxy_pass %[3]s; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; } }
+}`, dir, address, upstream), 0o644))
+	cmd := exec.Command(program, "-c", filepath.Join(dir, "conf"), "-p", dir)
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	waitFor(t, address)
+	return "http://" + address
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// TestStreamBound holds as many runs as one visitor may, and gives them up.
+func TestStreamBound(t *testing.T) {
+	s := openSite(t, setup{settings: fromProxy(t)})
+	c := client(t, 8)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	for range 2 {
+		run, err := follow(ctx, c, s.http.URL+longRun, visitor(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Body.Close()
+		if kind, _, err := run.next(); kind != "begin" {
+			t.Fatal(kind, err)
+		}
+	}
+	third, err := follow(t.Context(), c, s.http.URL+longRun, visitor(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if words, _ := io.ReadAll(third.Body); third.StatusCode != http.StatusTooManyRequests || third.Header.Get("Retry-After") == "" || !strings.Contains(string(words), "Two of your runs") {
+		t.Errorf("a third run: %s %s", third.Status, words)
+	}
+	third.Body.Close()
+	other, err := follow(ctx, c, s.http.URL+longRun, visitor(2))
+	if err != nil || other.StatusCode != http.StatusOK {
+		t.Fatalf("another visitor's run: %v, %v", other, err)
+	}
+	defer other.Body.Close()
+	// Who leaves gives their places back long before the runs would have ended.
+	leave()
+	start := time.Now()
+	eventually(t, time.Second, "the runs of a visitor who left have ended", func() bool {
+		again, err := follow(t.Context(), c, s.http.URL+longRun, visitor(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Body.Close()
+		return again.StatusCode == http.StatusOK
+	})
+	t.Logf("after %v", time.Since(start))
+}
+
+// TestStreamsAtShutdown ends the program while fifty readers follow runs.
+func TestStreamsAtShutdown(t *testing.T) {
+	need(t, "valkey-server")
+	const readers = 50
+	p := serve(t, "--proxy", "127.0.0.0/8")
+	server := onlyNew(t, nil, children(t, p.cmd.Process.Pid))
+	c := client(t, readers)
+	began := make(chan struct{}, readers)
+	last := make([]string, readers)
+	var all sync.WaitGroup
+	for i := range readers {
+		all.Go(func() {
+			run, err := follow(t.Context(), c, p.url+longRun, visitor(i))
+			if err != nil {
+				t.Error(err)
+				began <- struct{}{}
+				return
+			}
+			defer run.Body.Close()
+			if run.StatusCode != http.StatusOK {
+				t.Errorf("reader %d: %s", i, run.Status)
+			}
+			told := false
+			for {
+				kind, data, err := run.next()
+				if !told {
+					told = true
+					began <- struct{}{}
+				}
+				if err != nil {
+					return
+				}
+				if last[i] = kind; kind == "trouble" {
+					last[i] += " " + strings.TrimSpace(data)
+				}
+			}
+		})
+	}
+	for range readers {
+		<-began
+	}
+	start := time.Now()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.end(t, 2*time.Second); code != 0 {
+		t.Errorf("it exits with %d, want 0", code)
+	}
+	took := time.Since(start)
+	all.Wait()
+	eventually(t, 2*time.Second, "its server has ended", func() bool { return gone(server) })
+	t.Logf("it ended %v after SIGTERM; the readers' last events: %q", took.Round(time.Millisecond), slices.Compact(slices.Sorted(slices.Values(last))))
+	for i, kind := range last {
+		if !strings.HasPrefix(kind, "trouble") {
+			t.Errorf("reader %d was left with %q", i, kind)
+		}
+	}
+}
+
+// TestStreamMemory follows a hundred runs to their ends: nothing is kept of them.
+func TestStreamMemory(t *testing.T) {
+	s := openSite(t, setup{settings: fromProxy(t)})
+	c := client(t, 20)
+	twenty := func() {
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				run, err := follow(t.Context(), c, s.http.URL+timedRun, visitor(i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer run.Body.Close()
+				if text, err := io.ReadAll(run.Body); err != nil || !strings.Contains(string(text), "event: verdict") {
+					t.Errorf("%v: %.300s", err, text)
+				}
+			})
+		}
+		all.Wait()
+	}
+	kept := func() (bytes uint64, goroutines int) {
+		runtime.GC()
+		runtime.GC() // what pools hold goes at the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc, runtime.NumGoroutine()
+	}
+	twenty() // connections and pools are there from now on
+	before, running := kept()
+	for range 5 {
+		twenty()
+	}
+	eventually(t, 5*time.Second, "goroutines are back where they were", func() bool {
+		_, now := kept()
+		return now <= running
+	})
+	after, _ := kept()
+	t.Logf("%d kB before, %d kB after", before>>10, after>>10)
+	if after > before+1<<20 {
+		t.Errorf("a hundred runs leave %d kB behind", (after-before)>>10)
+	}
+}
