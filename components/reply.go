@@ -181,10 +181,16 @@ func shellLines(r *figures.Result) string {
 	var b strings.Builder
 	for _, e := range r.Trace {
 		switch {
-		case e.Command != "":
-			b.WriteString(shellCommand(e.Command))
-		default:
+		case e.Command == "":
 			b.WriteString(shellEvent(e))
+		case e.Target == "sql":
+			b.WriteString("# in SQL: " + strings.Join(strings.Fields(e.Command), " "))
+		case e.Target == "all":
+			b.WriteString(shellCommand(e.Command) + " # at every server")
+		case e.Target != "":
+			b.WriteString(shellCommand(e.Command) + " # at " + e.Target)
+		default:
+			b.WriteString(shellCommand(e.Command))
 		}
 		b.WriteByte('\n')
 	}

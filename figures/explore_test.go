@@ -38,7 +38,12 @@ func testRunner(t testing.TB) *Runner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { box.Close() })
-	return &Runner{Sandbox: box, Limit: 5 * time.Second}
+	store, err := sandbox.OpenSQL(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return &Runner{Sandbox: box, SQL: store, Limit: 5 * time.Second}
 }
 
 func courseScripts(t testing.TB) lua.Scripts {

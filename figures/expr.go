@@ -362,6 +362,14 @@ func (c Command) fill(env map[string]any) (args []string, line string) {
 	return args, quoteLine(args)
 }
 
+// words are a step's command as it is sent, and its text. SQL goes as it stands.
+func (s Step) words(env map[string]any) (args []string, line string) {
+	if s.Target == "sql" {
+		return nil, s.Command.line.fill(env)
+	}
+	return s.Command.fill(env)
+}
+
 // quoteLine writes arguments so that valkey-cli would read them back.
 func quoteLine(args []string) string {
 	out := make([]string, len(args))

@@ -262,6 +262,9 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []Observation,
 	if path.Actor == "" {
 		path.Actor = firstActor(path)
 	}
+	if p.fig.Topology.Several() && slices.ContainsFunc(path.Observe, func(o Observation) bool { return o.Received != "" }) {
+		p.fault(n.Line, "ask one server what it received", "path %q counts what an actor sent to several servers", path.ID)
+	}
 	path.own, path.sql = ownConnections(path), usesSQL(path)
 	return path
 }
@@ -304,31 +307,37 @@ func (p *figureParser) conditions(n *yaml.Node, what string) []Condition {
 func (p *figureParser) observe(n *yaml.Node) []Observation {
 	var all []Observation
 	for _, e := range p.entries(n, "observe") {
-		o := Observation{Name: e.key, Line: e.line + p.offset}
-		if name, target, ok := strings.Cut(e.key, "@"); ok {
-			o.Name, o.Target = name, p.target(target, e)
-		} else {
-			o.Target = p.target("", e)
+		if follow(e.value).Kind != yaml.MappingNode {
+			all = append(all, p.observation(e, "observe"))
+			continue
 		}
-		if follow(e.value).Kind == yaml.MappingNode {
-			for _, in := range p.entries(e.value, "observe "+e.key) {
-				if in.key != "received" {
-					p.unknown(in, "observe "+e.key, "received")
-					continue
-				}
-				o.Received = p.text(in.value, "received")
-				p.knownActor(o.Received, in.value.Line)
+		o := Observation{Name: e.key, Line: e.line + p.offset}
+		for _, in := range p.entries(e.value, "observe "+e.key) {
+			if in.key != "received" {
+				p.unknown(in, "observe "+e.key, "received")
+				continue
 			}
-		} else if line := p.text(e.value, "observe "+e.key); line != "" {
-			if o.Target == "sql" {
-				o.Command = p.statement(e.value, line)
-			} else {
-				o.Command = p.commandLine(e.value, line)
-			}
+			o.Received = p.text(in.value, "received")
+			p.knownActor(o.Received, in.value.Line)
 		}
 		all = append(all, o)
 	}
 	return all
+}
+
+// observation reads "holder: GET l" or "holder@replica: GET l".
+func (p *figureParser) observation(e entry, what string) Observation {
+	name, target, _ := strings.Cut(e.key, "@")
+	o := Observation{Name: name, Target: p.target(target, e), Line: e.line + p.offset}
+	line := p.text(e.value, what+" "+e.key)
+	switch {
+	case line == "":
+	case o.Target == "sql":
+		o.Command = p.statement(e.value, line)
+	default:
+		o.Command = p.commandLine(e.value, line)
+	}
+	return o
 }
 
 func (p *figureParser) rules(n *yaml.Node) []Rule {

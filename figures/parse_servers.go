@@ -138,9 +138,7 @@ func (p *figureParser) sample(n *yaml.Node) *Sample {
 			s.Every = p.duration(e.value)
 			continue
 		}
-		if line := p.text(e.value, "sample "+e.key); line != "" {
-			s.Values = append(s.Values, Observation{Name: e.key, Command: p.commandLine(e.value, line), Line: e.line + p.offset})
-		}
+		s.Values = append(s.Values, p.observation(e, "sample"))
 	}
 	if s.Every < minEvery {
 		p.fault(n.Line, "add `every: 25ms`", "sample every %v; %v is the shortest", s.Every, minEvery)
@@ -249,8 +247,8 @@ func (p *figureParser) checkTimes(path *Path) {
 		switch {
 		case s.Every > 0 && s.Every < minEvery:
 			p.fault(s.Line-p.offset, "", "every %v; %v is the shortest", s.Every, minEvery)
-		case timed && (s.Target != "" || s.Kind >= Cut):
-			p.fault(s.Line-p.offset, "leave out at, every, retry, stop and sample", "path %q has both times and several servers", path.ID)
+		case timed && s.Kind == Race:
+			p.fault(s.Line-p.offset, "in real time actors go side by side; give their steps the same `at`", "path %q has both times and a race", path.ID)
 		case (s.Every > 0 || s.Retry != nil) && s.Kind != Send:
 			p.fault(s.Line-p.offset, "", "only a command can be repeated")
 		case s.Stop && s.Every == 0:

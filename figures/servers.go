@@ -2,6 +2,8 @@ package figures
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"lockstep/sandbox"
@@ -15,66 +17,67 @@ func (r *singleRun) strike(ctx context.Context, s Step, phase Phase) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	does := map[StepKind]func(context.Context, string) error{
-		Cut: r.cluster.Cut, Sync: r.cluster.Sync, Kill: r.cluster.Kill, Promote: r.cluster.Promote, Down: r.cluster.Down, Up: r.cluster.Restart,
-	}
-	if err := does[s.Kind](ctx, s.Target); err != nil {
+	if err := r.fault(ctx, s); err != nil {
 		return err
 	}
 	r.event(s, phase, faultWords[s.Kind]+" "+s.Target)
 	return nil
 }
 
-// toAll sends a command to every server that is up; the reply is the array of
-// their replies, in order.
-func (r *singleRun) toAll(ctx context.Context, s Step, phase Phase) error {
-	if err := r.flush(ctx); err != nil {
-		return err
+func (r *singleRun) fault(ctx context.Context, s Step) error {
+	does := map[StepKind]func(context.Context, string) error{
+		Cut: r.cluster.Cut, Sync: r.cluster.Sync, Kill: r.cluster.Kill, Promote: r.cluster.Promote, Down: r.cluster.Down, Up: r.cluster.Restart,
 	}
-	args, line := s.Command.fill(r.env)
-	r.leased = append(r.leased, args...)
-	nodes := r.cluster.Up()
-	replies := make([]any, len(nodes))
-	errs := make(chan error, len(nodes))
-	for i, node := range nodes {
-		go func() {
-			got, err := r.cluster.Do(ctx, node, []sandbox.Command{sandbox.Cmd(args...)})
-			if err == nil {
-				replies[i] = got[0]
-			}
-			errs <- err
-		}()
-	}
-	var failed error
-	for range nodes {
-		if err := <-errs; err != nil {
-			failed = err
-		}
-	}
-	if failed != nil {
-		return failed
-	}
-	r.record(s, phase, line, replies)
-	return nil
+	return does[s.Kind](ctx, s.Target)
 }
 
-// statement runs an SQL statement on the actor's own connection to the store.
-func (r *singleRun) statement(ctx context.Context, s Step, phase Phase) error {
+// sendAlone sends a step's command by itself, not with what is queued.
+func (r *singleRun) sendAlone(ctx context.Context, s Step, phase Phase) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	line := s.Command.line.fill(r.env)
-	reply, err := r.sql.Do(ctx, s.Actor, line)
+	args, line := s.words(r.env)
+	r.leased = append(r.leased, args...)
+	reply, err := r.ask(ctx, s, args, line)
 	if err != nil {
 		return err
 	}
-	r.record(s, phase, line, reply)
-	return nil
-}
-
-// record puts a command that has already been answered into the trace.
-func (r *singleRun) record(s Step, phase Phase, line string, reply sandbox.Value) {
 	r.result.Trace = append(r.result.Trace, Entry{Phase: phase, Actor: s.Actor, Target: s.Target, Command: line, Name: s.As, Note: s.Note, line: s.Line})
 	r.result.Commands++
 	r.take(pending{entry: len(r.result.Trace) - 1, as: s.As, promise: s.Promise}, reply, time.Since(r.start).Microseconds())
+	return nil
+}
+
+// ask sends one command to where its step says: a server, every server that is
+// up, or the SQL store, on the actor's own connection to it.
+func (r *singleRun) ask(ctx context.Context, s Step, args []string, line string) (sandbox.Value, error) {
+	switch s.Target {
+	case "sql":
+		return r.sql.Do(ctx, s.Actor, line)
+	case "all":
+		return r.askAll(ctx, s, args)
+	}
+	replies, err := r.do(ctx, r.where(s), []sandbox.Command{sandbox.Cmd(args...)})
+	if err != nil {
+		return nil, err
+	}
+	return replies[0], nil
+}
+
+// askAll sends a command to every server that is up; the reply is the array of
+// their replies, in order.
+func (r *singleRun) askAll(ctx context.Context, s Step, args []string) (sandbox.Value, error) {
+	nodes := r.cluster.Up()
+	replies := make([]any, len(nodes))
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		all.Go(func() {
+			to := s
+			to.Target = node
+			replies[i], errs[i] = r.ask(ctx, to, args, "")
+		})
+	}
+	all.Wait()
+	return replies, errors.Join(errs...)
 }

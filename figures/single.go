@@ -34,9 +34,7 @@ func newRun(fig *Figure, path *Path, on servers) *singleRun {
 		start:   time.Now(),
 		pending: make([]pending, 0, most+2), // and the two looks at the key
 	}
-	if on.cluster == nil {
-		maps.Copy(r.own, path.own)
-	}
+	maps.Copy(r.own, path.own)
 	return r
 }
 
@@ -65,9 +63,12 @@ func ownConnections(path *Path) map[string]bool {
 
 // usesSQL tells whether a path speaks to the SQL store.
 func usesSQL(path *Path) bool {
-	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s Step) bool { return s.Target == "sql" }) ||
-		slices.ContainsFunc(path.Observe, func(o Observation) bool { return o.Target == "sql" })
+	sends := func(s Step) bool { return s.Target == "sql" }
+	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s Step) bool { return sends(s) || slices.ContainsFunc(s.Race, sends) }) ||
+		slices.ContainsFunc(path.Observe, observesSQL) || path.Sample != nil && slices.ContainsFunc(path.Sample.Values, observesSQL)
 }
+
+func observesSQL(o Observation) bool { return o.Target == "sql" }
 
 // A singleRun is one path on its way. Commands wait in pending until a reply is
 // needed, so that a run costs as few round trips as its path allows.
@@ -76,13 +77,13 @@ type singleRun struct {
 	fig    *Figure
 	path   *Path
 	own    map[string]bool
-	conns  map[string]*sandbox.Conn // by actor
+	conns  map[string]*sandbox.Conn // by actor, or other client of the path
 	env    map[string]any
 	result *Result
 	start  time.Time
 
 	pending []pending
-	on      string // where the pending commands go: "" the shared connection, "A" an actor's, "@n1" a server
+	on      string // where the pending commands go: see where
 	unbound map[string]bool
 	leased  []string // arguments of the commands so far, to know a key that has lapsed from one that never was
 	races   int
@@ -105,6 +106,32 @@ func (r *singleRun) close() {
 	}
 }
 
+// connect gives a client of the path a connection of its own. To several servers
+// and to the SQL store it has one as soon as it sends something.
+func (r *singleRun) connect(ctx context.Context, client string) error {
+	r.own[client] = true
+	if r.cluster != nil || r.conns[client] != nil {
+		return nil
+	}
+	conn, err := r.db.Conn(ctx)
+	if err == nil {
+		r.conns[client] = conn
+	}
+	return err
+}
+
+// hangUp cuts an actor's connections.
+func (r *singleRun) hangUp(actor string) {
+	if r.cluster != nil {
+		r.cluster.HangUp(actor)
+	} else {
+		r.conns[actor].Close()
+	}
+	if r.sql != nil {
+		r.sql.Cut(actor)
+	}
+}
+
 func (r *singleRun) all(ctx context.Context) error {
 	var before, after KeyState
 	if err := r.begin(ctx, &before); err != nil {
@@ -119,11 +146,9 @@ func (r *singleRun) all(ctx context.Context) error {
 // begin connects the actors, runs the setup, and looks at the protected key.
 func (r *singleRun) begin(ctx context.Context, before *KeyState) error {
 	for actor := range r.own {
-		conn, err := r.db.Conn(ctx)
-		if err != nil {
+		if err := r.connect(ctx, actor); err != nil {
 			return err
 		}
-		r.conns[actor] = conn
 	}
 	if err := r.steps(ctx, r.path.Setup, PhaseSetup); err != nil {
 		return err
@@ -180,7 +205,7 @@ func (r *singleRun) step(ctx context.Context, s Step, phase Phase) error {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
-		r.conns[s.Actor].Close()
+		r.hangUp(s.Actor)
 		r.event(s, phase, "crash "+s.Actor)
 	case Lapse:
 		return r.lapse(ctx, s, phase)
@@ -203,11 +228,8 @@ func (r *singleRun) event(s Step, phase Phase, what string) {
 // send queues a command. What is queued goes out first where the command comes
 // down another connection, or reads a reply that hasn't come yet.
 func (r *singleRun) send(ctx context.Context, s Step, phase Phase) error {
-	switch s.Target {
-	case "sql":
-		return r.statement(ctx, s, phase)
-	case "all":
-		return r.toAll(ctx, s, phase)
+	if s.Target == "sql" || s.Target == "all" {
+		return r.sendAlone(ctx, s, phase)
 	}
 	if err := r.ready(ctx, r.where(s), s.Command); err != nil {
 		return err
@@ -285,15 +307,18 @@ func (r *singleRun) take(p pending, reply sandbox.Value, at int64) {
 	}
 }
 
-// where is the connection that a step's command goes down.
+// where is the connection that a step's command goes down: "" the shared one to
+// the one database, "A" an actor's own, "@n1" the shared one to one of several
+// servers, "A@n1" an actor's own.
 func (r *singleRun) where(s Step) string {
-	switch {
-	case s.Target != "":
-		return "@" + s.Target
-	case r.own[s.Actor]:
-		return s.Actor
+	client := ""
+	if r.own[s.Actor] {
+		client = s.Actor
 	}
-	return r.home()
+	if s.Target != "" {
+		return client + "@" + s.Target
+	}
+	return client + r.home()
 }
 
 // home is where the site's own reads go: the database, or the first server
@@ -310,13 +335,14 @@ func (r *singleRun) home() string {
 
 // do sends commands in one round trip.
 func (r *singleRun) do(ctx context.Context, on string, commands []sandbox.Command) ([]sandbox.Value, error) {
-	if node, ok := strings.CutPrefix(on, "@"); ok {
-		return r.cluster.Do(ctx, node, commands)
-	}
-	if on == "" {
+	client, node, several := strings.Cut(on, "@")
+	switch {
+	case several:
+		return r.cluster.Do(ctx, client, node, commands)
+	case client == "":
 		return r.db.Do(ctx, commands)
 	}
-	return r.conns[on].Do(ctx, commands)
+	return r.conns[client].Do(ctx, commands)
 }
 
 // lapse waits until the server has expired a key.
@@ -357,8 +383,9 @@ func (r *singleRun) race(ctx context.Context, s Step, phase Phase) error {
 	}
 	r.races++
 	type lane struct {
-		conn  *sandbox.Conn
-		cmd   sandbox.Command
+		step  Step
+		args  []string
+		line  string
 		reply sandbox.Value
 		at    time.Time
 		err   error
@@ -366,34 +393,27 @@ func (r *singleRun) race(ctx context.Context, s Step, phase Phase) error {
 	lanes := make([]lane, len(s.Race))
 	taken := map[string]bool{}
 	for i, step := range s.Race {
-		conn := r.conns[step.Actor]
-		if conn == nil || taken[step.Actor] {
-			var err error
-			if conn, err = r.db.Conn(ctx); err != nil {
-				return err
-			}
-			if r.conns[step.Actor] == nil {
-				r.conns[step.Actor], r.own[step.Actor] = conn, true
-			} else {
-				defer conn.Close()
-			}
+		racer := step
+		for taken[racer.Actor] {
+			racer.Actor += "'" // one actor twice: a connection for each
 		}
-		taken[step.Actor] = true
-		args, line := step.Command.fill(r.env)
+		taken[racer.Actor] = true
+		if err := r.connect(ctx, racer.Actor); err != nil {
+			return err
+		}
+		args, line := step.words(r.env)
 		r.leased = append(r.leased, args...)
-		lanes[i] = lane{conn: conn, cmd: sandbox.Cmd(args...)}
-		r.result.Trace = append(r.result.Trace, Entry{Phase: phase, Actor: step.Actor, Command: line, Name: step.As, Note: step.Note, Race: r.races, line: step.Line})
+		lanes[i] = lane{step: racer, args: args, line: line}
+		r.result.Trace = append(r.result.Trace, Entry{Phase: phase, Actor: step.Actor, Target: step.Target, Command: line, Name: step.As, Note: step.Note, Race: r.races, line: step.Line})
 		r.result.Commands++
 	}
 	start, done := make(chan struct{}), make(chan int, len(lanes))
 	for i := range lanes {
 		go func() {
 			<-start
-			replies, err := lanes[i].conn.Do(ctx, []sandbox.Command{lanes[i].cmd})
-			lanes[i].at, lanes[i].err = time.Now(), err
-			if err == nil {
-				lanes[i].reply = replies[0]
-			}
+			l := &lanes[i]
+			l.reply, l.err = r.ask(ctx, l.step, l.args, l.line)
+			l.at = time.Now()
 			done <- i
 		}()
 	}

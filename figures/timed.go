@@ -33,7 +33,7 @@ func (r *singleRun) timed(ctx context.Context, watch func(Moment)) error {
 	}
 	t := &timedRun{singleRun: r, watch: watch, lanes: map[string]*lane{}}
 	for actor := range r.own {
-		t.lanes[actor] = &lane{conn: r.conns[actor]}
+		t.lanes[actor] = &lane{}
 	}
 	r.result.StepsUS = time.Since(r.start).Microseconds()
 	t.zero = time.Now()
@@ -66,7 +66,6 @@ type timedRun struct {
 
 // A lane is an actor in real time.
 type lane struct {
-	conn *sandbox.Conn
 	line sync.Mutex // one command at a time goes down the connection
 
 	mu      sync.Mutex
@@ -144,12 +143,10 @@ func (t *timedRun) run(ctx context.Context) error {
 		sample = &Sample{Every: sampleEvery} // the protected key alone
 	}
 	if sample != nil {
-		conn, err := t.db.Conn(ctx)
-		if err != nil {
+		if err := t.connect(ctx, sampler); err != nil {
 			return err
 		}
-		defer conn.Close()
-		beats.Go(func() { fail(t.sample(ctx, conn, sample, over)) })
+		beats.Go(func() { fail(t.sample(ctx, sample, over)) })
 	}
 	previous := closed()
 	for _, s := range t.path.Steps {
@@ -254,7 +251,7 @@ func (t *timedRun) control(ctx context.Context, s Step) error {
 			l.stopped = nil
 		}
 		l.mu.Unlock()
-		l.conn.Close()
+		t.hangUp(s.Actor)
 		t.note(Entry{Phase: PhaseSteps, Actor: s.Actor, Event: "crash " + s.Actor, Note: s.Note}, nil)
 	case Wait:
 		if err := pause(ctx, s.For); err != nil {
@@ -263,6 +260,11 @@ func (t *timedRun) control(ctx context.Context, s Step) error {
 		t.note(Entry{Phase: PhaseSteps, Event: "wait " + s.For.String(), Note: s.Note}, nil)
 	case Lapse:
 		return t.lapsed(ctx, s)
+	case Cut, Sync, Kill, Promote, Down, Up:
+		if err := t.fault(ctx, s); err != nil {
+			return err
+		}
+		t.note(Entry{Phase: PhaseSteps, Event: faultWords[s.Kind] + " " + s.Target, Note: s.Note}, nil)
 	case Work:
 		t.note(Entry{Phase: PhaseSteps, Event: strings.TrimSuffix("work: "+s.Text, ": "), Note: s.Note}, nil)
 	}
@@ -274,7 +276,7 @@ func (t *timedRun) control(ctx context.Context, s Step) error {
 func (t *timedRun) lapsed(ctx context.Context, s Step) error {
 	key := s.Key.fill(t.env)
 	for {
-		replies, err := t.db.Do(ctx, []sandbox.Command{sandbox.Cmd("PTTL", key)})
+		replies, err := t.do(ctx, t.home(), []sandbox.Command{sandbox.Cmd("PTTL", key)})
 		if err != nil {
 			return err
 		}
@@ -336,16 +338,15 @@ func (r *Retry) wait() time.Duration {
 // send sends one command of an actor and takes the reply in.
 func (t *timedRun) send(ctx context.Context, l *lane, s Step) (sandbox.Value, error) {
 	t.mu.Lock()
-	args, line := s.Command.fill(t.env)
+	args, line := s.words(t.env)
 	t.mu.Unlock()
 	l.line.Lock()
-	replies, err := l.conn.Do(ctx, []sandbox.Command{sandbox.Cmd(args...)})
+	reply, err := t.ask(ctx, s, args, line)
 	l.line.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	reply := replies[0]
-	e := Entry{Phase: PhaseSteps, Actor: s.Actor, Command: line, Reply: reply, Name: s.As, Note: s.Note, line: s.Line}
+	e := Entry{Phase: PhaseSteps, Actor: s.Actor, Target: s.Target, Command: line, Reply: reply, Name: s.As, Note: s.Note, line: s.Line}
 	_, e.Error = reply.(sandbox.Error)
 	if s.Promise != nil && !s.Promise.matches(reply) {
 		e.Promise = s.Promise.String()
@@ -410,16 +411,20 @@ func (t *timedRun) beat(ctx context.Context, s Step, over <-chan struct{}) error
 	return nil
 }
 
+// sampler is the client that reads samples, on a connection of its own. No actor
+// has its name.
+const sampler = "samples"
+
 // sampleEvery is how often the protected key is read where a path doesn't say.
 const sampleEvery = 25 * time.Millisecond
 
 // sample reads the path's values, and the protected key, again and again until
 // the steps are over.
-func (t *timedRun) sample(ctx context.Context, conn *sandbox.Conn, what *Sample, over <-chan struct{}) error {
+func (t *timedRun) sample(ctx context.Context, what *Sample, over <-chan struct{}) error {
 	ticker := time.NewTicker(what.Every)
 	defer ticker.Stop()
 	for last := false; ; {
-		if err := t.readSample(ctx, conn, what.Values); err != nil {
+		if err := t.readSample(ctx, what.Values); err != nil {
 			return err
 		}
 		if last {
@@ -435,27 +440,38 @@ func (t *timedRun) sample(ctx context.Context, conn *sandbox.Conn, what *Sample,
 	}
 }
 
-func (t *timedRun) readSample(ctx context.Context, conn *sandbox.Conn, values []Observation) error {
+func (t *timedRun) readSample(ctx context.Context, values []Observation) error {
 	var commands []sandbox.Command
-	t.mu.Lock()
+	point := SamplePoint{Values: map[string]any{}}
 	for _, o := range values {
-		args, _ := o.Command.fill(t.env)
-		commands = append(commands, sandbox.Cmd(args...))
+		step := Step{Actor: sampler, Target: o.Target, Command: o.Command}
+		t.mu.Lock()
+		args, line := step.words(t.env)
+		t.mu.Unlock()
+		if o.Target == "" {
+			commands = append(commands, sandbox.Cmd(args...))
+			continue
+		}
+		var err error
+		if point.Values[o.Name], err = t.ask(ctx, step, args, line); err != nil {
+			return err
+		}
 	}
-	t.mu.Unlock()
 	if t.fig.Resource != "" {
 		commands = append(commands, sandbox.Peek(t.fig.Resource))
 	}
-	replies, err := conn.Do(ctx, commands)
+	replies, err := t.do(ctx, sampler+t.home(), commands)
 	if err != nil {
 		return err
 	}
-	point := SamplePoint{AtUS: time.Since(t.start).Microseconds(), Values: map[string]any{}}
-	for i, o := range values {
-		point.Values[o.Name] = replies[i]
+	for _, o := range values {
+		if o.Target == "" {
+			point.Values[o.Name], replies = replies[0], replies[1:]
+		}
 	}
+	point.AtUS = time.Since(t.start).Microseconds()
 	if t.fig.Resource != "" {
-		key := keyState(replies[len(replies)-1])
+		key := keyState(replies[0])
 		point.Key = &key
 	}
 	t.mu.Lock()

@@ -88,20 +88,33 @@ func (c *Cluster) Up() []string {
 	return names
 }
 
-// Do sends commands to a server in one round trip, on the one connection that
-// the run has to it, and gives one value for each. Where the run has taken the
+// Do sends commands to a server in one round trip, on the connection that a
+// client of the run has to it, and gives one value for each. The client "" is
+// for all that need no connection of their own. Where the run has taken the
 // server down, or does so meanwhile, each value is an Error such as
 // "DOWN n3 does not answer". A server that dies by itself is ErrDown.
-func (c *Cluster) Do(ctx context.Context, node string, commands []Command) ([]Value, error) {
+func (c *Cluster) Do(ctx context.Context, client, node string, commands []Command) ([]Value, error) {
 	if most := c.s.opt.Commands; len(commands) > most {
 		return nil, fmt.Errorf("%w: %d commands at once, of %d at most", ErrTooMuch, len(commands), most)
 	}
 	var values []Value
 	err := c.with(node, func(m *member) (err error) {
-		values, err = m.do(ctx, commands)
+		values, err = m.do(ctx, client, commands)
 		return err
 	})
 	return values, err
+}
+
+// HangUp cuts a client's connections, as a crash would, and waits until the
+// servers have noticed.
+func (c *Cluster) HangUp(client string) {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if !c.over {
+		for _, m := range c.set.members {
+			m.hangUp(client)
+		}
+	}
 }
 
 // Sync waits until a replica has carried out all that its primary has so far.

@@ -73,7 +73,7 @@ func (c *clusters) raise(ctx context.Context, what shape) (*set, error) {
 	set := &set{what: what}
 	key := rand.Text()
 	for i, name := range what.names() {
-		m := &member{of: c, name: name, key: key, turn: make(chan struct{}, 1)}
+		m := &member{of: c, name: name, key: key, clients: map[string]*client{}}
 		m.dir = filepath.Join(c.dir, fmt.Sprint("c", c.made.Add(1)))
 		if what.replicas > 0 && i > 0 {
 			m.primary = set.members[0]
@@ -204,11 +204,7 @@ func (t *set) ready(ctx context.Context) error {
 // cut ends what a run has under way.
 func (t *set) cut() {
 	for _, m := range t.members {
-		m.mu.Lock()
-		if m.link != nil {
-			m.link.wire.cut()
-		}
-		m.mu.Unlock()
+		m.cut()
 	}
 }
 

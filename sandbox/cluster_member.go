@@ -31,13 +31,30 @@ type member struct {
 	primary *member // whom it follows at first; nil if nobody
 	relay   *relay  // its way there
 
-	turn     chan struct{} // full while commands of a run are under way
 	starting sync.Mutex
 
-	mu   sync.Mutex
-	inst *instance // nil while it is down
-	link *link     // the run's connection; nil until there is one
-	over bool      // never to be started again
+	mu      sync.Mutex
+	inst    *instance          // nil while it is down
+	clients map[string]*client // of the run, by name; "" is those that need no connection of their own
+	over    bool               // never to be started again
+}
+
+// A client is a connection to a member.
+type client struct {
+	turn chan struct{} // full while commands are under way
+	link *link         // nil until there is one; the member's mu guards it
+}
+
+// client gives the connection of the client with a name.
+func (m *member) client(name string) *client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.clients[name]
+	if c == nil {
+		c = &client{turn: make(chan struct{}, 1)}
+		m.clients[name] = c
+	}
+	return c
 }
 
 // socket is the same in every life.
@@ -111,17 +128,18 @@ func (m *member) now() *instance {
 // its silence must not pass for an answer.
 func (m *member) up() bool { return m.now() != nil }
 
-// do sends a run's commands.
-func (m *member) do(ctx context.Context, commands []Command) ([]Value, error) {
+// do sends commands of a run's client.
+func (m *member) do(ctx context.Context, name string, commands []Command) ([]Value, error) {
+	c := m.client(name)
 	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		return nil, ended(ctx)
 	}
 	values := make([]Value, 0, len(commands))
 	for _, part := range m.parts(commands) {
-		some, err := m.send(ctx, part)
+		some, err := m.send(ctx, c, part)
 		if err != nil {
 			return nil, err
 		}
@@ -148,9 +166,9 @@ func (m *member) parts(commands []Command) [][]Command {
 	return parts
 }
 
-// send sends a run's commands in one pipeline.
-func (m *member) send(ctx context.Context, commands []Command) ([]Value, error) {
-	inst, link, err := m.reach(ctx)
+// send sends commands in one pipeline.
+func (m *member) send(ctx context.Context, c *client, commands []Command) ([]Value, error) {
+	inst, link, err := m.reach(ctx, c)
 	var values []Value
 	if err == nil && inst != nil {
 		values, err = link.do(ctx, commands, false)
@@ -164,33 +182,47 @@ func (m *member) send(ctx context.Context, commands []Command) ([]Value, error) 
 		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
 	if slices.ContainsFunc(values, refusesWrites) {
-		m.renounce(link) // go-redis gives up a connection that turns out to be to a replica
+		m.renounce(c, link) // go-redis gives up a connection that turns out to be to a replica
 	}
 	return values, nil
 }
 
-// reach gives the run's connection to the server; both are nil while it is down.
-func (m *member) reach(ctx context.Context) (*instance, *link, error) {
+// reach connects a client to the server; both are nil while it is down.
+func (m *member) reach(ctx context.Context, c *client) (*instance, *link, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.inst != nil && m.link == nil {
+	if m.inst != nil && c.link == nil {
 		link, err := m.inst.dial(ctx, m.of.s.life, 0, false, false)
 		if err != nil {
 			return m.inst, nil, err
 		}
-		m.link = link
+		c.link = link
 	}
-	return m.inst, m.link, nil
+	return m.inst, c.link, nil
 }
 
 // renounce closes a connection on which nothing is under way.
-func (m *member) renounce(link *link) {
+func (m *member) renounce(c *client, link *link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.link == link {
-		m.link = nil
+	if c.link == link {
+		c.link = nil
 	}
 	link.retire(m.of.s.life)
+}
+
+// hangUp cuts a client's connection, and waits until the server has noticed.
+func (m *member) hangUp(name string) {
+	var link *link
+	m.mu.Lock()
+	if c := m.clients[name]; c != nil {
+		link, c.link = c.link, nil
+		delete(m.clients, name)
+	}
+	m.mu.Unlock()
+	if link != nil {
+		link.crash(m.of.s.life)
+	}
 }
 
 // silence is what one hears of a server that is down.
@@ -207,14 +239,21 @@ func refusesWrites(v Value) bool {
 // kill ends the server's life.
 func (m *member) kill() error {
 	m.mu.Lock()
-	inst, link := m.inst, m.link
-	m.inst, m.link = nil, nil
+	inst := m.inst
+	m.inst = nil
+	var links []*link
+	for _, c := range m.clients {
+		if c.link != nil {
+			links = append(links, c.link)
+			c.link = nil
+		}
+	}
 	m.mu.Unlock()
 	if inst == nil {
 		return &CommandError{Message: m.name + " is down already"}
 	}
 	inst.stop()
-	if link != nil {
+	for _, link := range links {
 		if done := link.retire(m.of.s.life); done != nil {
 			<-done // at once: there is nobody at the other end
 		}
@@ -235,18 +274,35 @@ func (m *member) stop() {
 }
 
 // settled tells whether the server lives, and is done with all that a run sent.
+// The clients that had a connection of their own are gone after it.
 func (m *member) settled() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.inst == nil || isClosed(m.inst.gone) {
 		return false
 	}
-	if m.link == nil || !m.link.spoilt {
-		return true
+	settled := true
+	for name, c := range m.clients {
+		if c.link != nil && (name != "" || c.link.spoilt) {
+			settled = c.link.retire(m.of.s.life) == nil && settled
+			c.link = nil
+		}
+		if name != "" {
+			delete(m.clients, name)
+		}
 	}
-	done := m.link.retire(m.of.s.life)
-	m.link = nil
-	return done == nil
+	return settled
+}
+
+// cut ends what is under way.
+func (m *member) cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.clients {
+		if c.link != nil {
+			c.link.wire.cut()
+		}
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -260,13 +316,14 @@ func isClosed(c <-chan struct{}) bool {
 
 // greet sees to it that there is a connection for the next run.
 func (m *member) greet(ctx context.Context) error {
+	c := m.client("")
 	m.mu.Lock()
-	if m.link != nil && !m.link.wire.alive() {
-		m.link.close()
-		m.link = nil
+	if c.link != nil && !c.link.wire.alive() {
+		c.link.close()
+		c.link = nil
 	}
 	m.mu.Unlock()
-	_, _, err := m.reach(ctx)
+	_, _, err := m.reach(ctx, c)
 	return err
 }
 

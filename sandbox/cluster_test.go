@@ -37,7 +37,7 @@ func openClusters(t testing.TB, opt Options) *Sandbox {
 // ask sends lines to one server.
 func ask(t testing.TB, c *Cluster, node string, texts ...string) []Value {
 	t.Helper()
-	values, err := c.Do(t.Context(), node, lines(t, texts...))
+	values, err := c.Do(t.Context(), "", node, lines(t, texts...))
 	if err != nil {
 		t.Fatalf("%q to %s: %v", texts, node, err)
 	}
@@ -243,7 +243,7 @@ func TestOwnScriptsOnServers(t *testing.T) {
 		must(t, c.Sync(t.Context(), "replica"))
 		var states []Value
 		for _, node := range c.Nodes() {
-			got, err := c.Do(t.Context(), node, []Command{Peek("k"), Peek("none"), State()})
+			got, err := c.Do(t.Context(), "", node, []Command{Peek("k"), Peek("none"), State()})
 			must(t, err)
 			k := got[0].([]any)
 			if lease, _ := k[2].(int64); k[0] != "string" || k[1] != "v" || lease < 1 || lease > 30000 {
@@ -257,7 +257,7 @@ func TestOwnScriptsOnServers(t *testing.T) {
 		if diff := cmp.Diff([]Value{int64(1), int64(1)}, states); diff != "" {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}
-		got, err := c.Do(t.Context(), "primary", []Command{Lapse("k"), Peek("k")})
+		got, err := c.Do(t.Context(), "", "primary", []Command{Lapse("k"), Peek("k")})
 		must(t, err)
 		if diff := cmp.Diff([]Value{int64(1), []any{"none", nil, int64(-2)}}, got); diff != "" {
 			t.Errorf("lapsed (-want +got):\n%s", diff)
@@ -327,7 +327,7 @@ func TestClusterOrders(t *testing.T) {
 		}
 	}
 	must(t, s.Replicated(t.Context(), 1, func(c *Cluster) error {
-		_, err := c.Do(t.Context(), "replica2", lines(t, "GET k"))
+		_, err := c.Do(t.Context(), "", "replica2", lines(t, "GET k"))
 		refused("a server that is not there", err)
 		refused("kill n1", c.Kill(t.Context(), "n1"))
 		refused("cut the primary", c.Cut(t.Context(), "primary"))
@@ -437,7 +437,7 @@ func TestServersUsedAfterReturn(t *testing.T) {
 		kept = c
 		return nil
 	}))
-	if _, err := kept.Do(t.Context(), "n1", lines(t, "SET k v")); !errors.Is(err, ErrDown) {
+	if _, err := kept.Do(t.Context(), "", "n1", lines(t, "SET k v")); !errors.Is(err, ErrDown) {
 		t.Errorf("Do: %v, want ErrDown", err)
 	}
 	if err := kept.Kill(t.Context(), "n1"); !errors.Is(err, ErrDown) {
@@ -452,13 +452,13 @@ func TestServersOfACancelledRun(t *testing.T) {
 	var left sync.WaitGroup
 	err := s.Independent(ctx, 2, func(c *Cluster) error {
 		left.Go(func() {
-			if _, err := c.Do(context.Background(), "n2", lines(t, "BLPOP none 0")); !errors.Is(err, ErrDown) && !errors.Is(err, ErrLate) {
+			if _, err := c.Do(context.Background(), "", "n2", lines(t, "BLPOP none 0")); !errors.Is(err, ErrDown) && !errors.Is(err, ErrLate) {
 				t.Errorf("left behind: %v", err)
 			}
 		})
-		eventually(t, 20*time.Second, "a command is under way", func() bool { return len(c.set.members[1].turn) == 1 })
+		eventually(t, 20*time.Second, "a command is under way", func() bool { return len(c.set.members[1].client("").turn) == 1 })
 		time.AfterFunc(time.Millisecond, cancel)
-		_, err := c.Do(ctx, "n1", lines(t, "BLPOP none 0"))
+		_, err := c.Do(ctx, "", "n1", lines(t, "BLPOP none 0"))
 		return err
 	})
 	if !errors.Is(err, context.Canceled) {
@@ -512,7 +512,7 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 	send := func(node, text string) step {
 		return step{text + " at " + node, func(c *Cluster) error {
-			values, err := c.Do(t.Context(), node, lines(t, text))
+			values, err := c.Do(t.Context(), "", node, lines(t, text))
 			if err == nil && values[0] != "OK" && values[0] != nil && values[0] != down(node) {
 				t.Errorf("%s at %s = %v", text, node, values[0])
 			}
@@ -564,7 +564,7 @@ func TestHungServer(t *testing.T) {
 	err := s.Independent(t.Context(), 2, func(c *Cluster) error {
 		pids = c.set.pids()
 		signal(t, pids["n2"], syscall.SIGSTOP)
-		_, err := c.Do(t.Context(), "n2", lines(t, "GET k"))
+		_, err := c.Do(t.Context(), "", "n2", lines(t, "GET k"))
 		return err
 	})
 	if !errors.Is(err, ErrLate) {
@@ -708,12 +708,12 @@ func TestCloseEndsServers(t *testing.T) {
 				pids[name] = pid
 			}
 			go func() {
-				for len(c.set.members[0].turn) == 0 {
+				for len(c.set.members[0].client("").turn) == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				close(waits)
 			}()
-			_, err := c.Do(context.Background(), "primary", lines(t, "WAIT 2 0"))
+			_, err := c.Do(context.Background(), "", "primary", lines(t, "WAIT 2 0"))
 			return err
 		})
 	}()
@@ -745,7 +745,7 @@ func TestCloseWhileStarting(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		done <- s.Independent(context.Background(), 5, func(c *Cluster) error {
-			_, err := c.Do(context.Background(), "n1", lines(t, "GET k"))
+			_, err := c.Do(context.Background(), "", "n1", lines(t, "GET k"))
 			return err
 		})
 	}()

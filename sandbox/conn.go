@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // Reasons why what a run saw must not count; Use puts them right and runs once
@@ -18,9 +17,6 @@ var (
 
 // mostConns is how many connections of its own a run may have.
 const mostConns = 64
-
-// closing is how long a crash waits for the server to have noticed it.
-const closing = 250 * time.Millisecond
 
 // A DB is a database that is lent to one run. It is empty at first, whatever
 // its last run left.
@@ -164,16 +160,7 @@ func (c *Conn) Do(ctx context.Context, commands []Command) ([]Value, error) {
 
 // Close cuts the connection, as a crash would, and waits until the server has
 // noticed: what the actor watched, or waited for, is given up by then.
-func (c *Conn) Close() {
-	if done := c.link.hangUp(c.db.s.life); done != nil {
-		timer := time.NewTimer(closing)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-		}
-	}
-}
+func (c *Conn) Close() { c.link.crash(c.db.s.life) }
 
 // Received asks the server how many commands it has received down this
 // connection since it was opened. What a script calls inside is not received:

@@ -369,6 +369,21 @@ func (l *link) hangUp(life context.Context) <-chan struct{} {
 	return l.drain(life)
 }
 
+// closing is how long a crash waits for the server to have noticed it.
+const closing = 250 * time.Millisecond
+
+// crash cuts the connection, and waits a little until the server has noticed.
+func (l *link) crash(life context.Context) {
+	if done := l.hangUp(life); done != nil {
+		timer := time.NewTimer(closing)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+	}
+}
+
 // drain says goodbye and reads on until the server has hung up. By then it has
 // carried out, or dropped, all that it was sent: closing the socket at once
 // would leave that open. The connection of a server that died ends by itself;

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/vfs/memdb"
@@ -88,6 +89,12 @@ type sqliteConn struct {
 // restrict takes from a connection what no figure needs, whatever CheckSQL lets
 // through.
 func (s *sqliteConn) restrict() error {
+	// Another connection may be in the middle of a commit. What the figure itself
+	// sends doesn't wait.
+	if err := s.c.BusyTimeout(time.Second); err != nil {
+		return err
+	}
+	defer s.c.BusyTimeout(0)
 	if err := s.c.Exec(fmt.Sprintf("PRAGMA max_page_count=%d; PRAGMA temp_store=MEMORY", pagesSQLite)); err != nil {
 		return err
 	}
