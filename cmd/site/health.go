@@ -19,8 +19,11 @@ func (cmd healthCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}
-	if host == "" || net.ParseIP(host).IsUnspecified() {
-		host = "localhost"
+	switch ip := net.ParseIP(host); {
+	case host == "", ip.IsUnspecified() && ip.To4() != nil:
+		host = "127.0.0.1"
+	case ip.IsUnspecified():
+		host = "::1"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

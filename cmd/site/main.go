@@ -102,9 +102,9 @@ func (o *options) course() (fs.FS, lua.Scripts, *content.Course, error) {
 
 // sandbox starts the server on which figures run, or joins the one named.
 func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*sandbox.Sandbox, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+	var embedded []string // nothing where this program can't be found, as without /proc
+	if self, err := os.Executable(); err == nil {
+		embedded = []string{self, "embedded-server"}
 	}
 	sources := make(map[string]string, len(scripts))
 	for name, s := range scripts {
@@ -113,7 +113,7 @@ func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Lo
 	box, err := sandbox.Open(ctx, sandbox.Options{
 		Server:          o.Server,
 		URL:             o.Valkey,
-		EmbeddedCommand: []string{self, "embedded-server"},
+		EmbeddedCommand: embedded,
 		Scripts:         sources,
 		Log:             log,
 	})
