@@ -129,7 +129,7 @@ func chip(p *figures.Path, r *figures.Result) string {
 		if r.Explored == nil {
 			return ""
 		}
-		return count(r.Explored.Schedules, "order")
+		return "all " + group(int64(r.Explored.Schedules))
 	}
 	for _, e := range r.Trace {
 		if e.Phase == figures.PhaseSteps && e.Command != "" && (e.Actor == p.Actor || p.Actor == "") {
