@@ -2,7 +2,6 @@ package components
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +33,6 @@ type chart struct {
 
 	keyed   []keyStretch
 	holders map[string]string // token -> actor
-}
-
-// A tick is a mark on the axis.
-type tick struct {
-	At    int64
-	Text  string
-	Minor bool // its text is left out where there is little room
 }
 
 // A track is what one actor did, or what one key or value was.
@@ -82,20 +74,6 @@ type point struct {
 	Kind     string // granted, refused, work, crash, tries
 	Title    string
 }
-
-// words are a text in a track. Where there is no room for it, it is left out;
-// how much room there is depends on the width of the page.
-type words struct {
-	At   int64
-	Text string
-	Rank int // the lower, the sooner it gets its place
-	Kind string
-	Spot [len(widths)]string // its line ("0" or "1"), with "e" where it ends at its moment; "" for none
-}
-
-// widths are the three widths that a track may have, in characters of its
-// texts. The style sheet chooses among them.
-var widths = [...]int{75, 46, 36}
 
 // A keyStretch is a time in which the protected key stayed as it was, its lease
 // draining.
@@ -149,56 +127,6 @@ func newChart(f *figures.Figure, p *figures.Path, r *figures.Result, over bool) 
 // path began counts as its beginning.
 func (c *chart) at(us int64) int64 { return max(0, us-c.Zero) }
 
-func (c *chart) measure() {
-	likely, _ := expected(c.path)
-	c.Leased, c.Full = firstLease(c.fig, c.path)
-	longest := int64(0)
-	if c.run != nil {
-		for _, e := range c.run.Trace {
-			if e.Phase == figures.PhaseSteps {
-				c.End = max(c.End, c.at(e.AtUS))
-			}
-		}
-		for _, s := range c.run.Samples {
-			c.End = max(c.End, c.at(s.AtUS))
-			if s.Key != nil && s.Key.TTL >= 0 {
-				longest, c.Leased = max(longest, s.Key.TTL), true
-			}
-		}
-	}
-	if c.Full = max(c.Full, longest, 1); c.Over && longest > 0 {
-		c.Full = longest
-	}
-	c.Length = round(likely.Microseconds())
-	switch {
-	case c.Over:
-		c.Length = max(c.End, 1000)
-	case c.End > c.Length:
-		c.Length = round(c.End + c.End/5)
-	}
-	step := stepOf(c.Length)
-	for at := int64(0); at <= c.Length; at += step {
-		c.Ticks = append(c.Ticks, tick{At: at, Text: clock(at, step), Minor: len(c.Ticks)%2 == 1})
-	}
-}
-
-// stepOf is a round time of which five to ten fill an axis.
-func stepOf(length int64) int64 {
-	step := int64(math.Pow(10, math.Floor(math.Log10(float64(max(length, 1000))))))
-	for _, part := range []int64{10, 5, 2} {
-		if length/(step/part) >= 5 && length/(step/part) <= 10 {
-			return step / part
-		}
-	}
-	return step
-}
-
-// round is the next time that looks well at the end of an axis.
-func round(us int64) int64 {
-	half := max(stepOf(us)/2, 1)
-	return (us + half - 1) / half * half
-}
-
 // stall is the longest time in which nothing was heard of the run, where it is
 // too long for a machine that had the time for it; 0 where there is none.
 func (c *chart) stall() int64 {
@@ -217,41 +145,6 @@ func (c *chart) stall() int64 {
 		return 0
 	}
 	return worst
-}
-
-// clock writes a time of the axis.
-func clock(us, step int64) string {
-	switch {
-	case us == 0:
-		return "0"
-	case step < 1000:
-		return strconv.FormatFloat(float64(us)/1000, 'f', -1, 64) + " ms"
-	case step < 500_000:
-		return group(us/1000) + " ms"
-	}
-	return strconv.FormatFloat(float64(us)/1e6, 'f', -1, 64) + " s"
-}
-
-// whole writes a time in whole milliseconds.
-func whole(us int64) string { return group((us+500)/1000) + " ms" }
-
-// edge is where what still goes on is drawn to. While a run goes on that is the
-// end of the axis: the page uncovers it as time passes.
-func (c *chart) edge() int64 {
-	if c.Over {
-		return c.End
-	}
-	return c.Length
-}
-
-// share is a time as a part of the axis, for an attribute of SVG.
-func (c *chart) share(us int64) string { return percent(float64(us) / float64(c.Length)) }
-
-func (c *chart) wide(s stretch) string { return percent(float64(s.To-s.From) / float64(c.Length)) }
-
-func percent(x float64) string {
-	x = min(max(x, 0), 1)
-	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(100*x, 'f', 2, 64), "0"), ".") + "%"
 }
 
 func (c *chart) track(name string) *track {
@@ -473,55 +366,6 @@ func (t *track) addValue(v stretch) {
 func (c *chart) isLease(o figures.Observation) bool {
 	words := strings.Fields(o.Command.Source)
 	return len(words) == 2 && (strings.EqualFold(words[0], "PTTL") || strings.EqualFold(words[0], "TTL")) && words[1] == c.fig.Resource
-}
-
-// arrange gives each text of a track its place at each width, the ones that
-// matter most first.
-func (t *track) arrange(c *chart) {
-	lines := 1
-	if t.Kind == actorTrack {
-		lines = 2
-	}
-	order := slices.Clone(t.Texts)
-	slices.SortStableFunc(order, func(a, b *words) int { return a.Rank - b.Rank })
-	for i, columns := range widths {
-		type taken struct{ from, to float64 }
-		used := make([][]taken, lines)
-		for _, w := range order {
-			at, wide := float64(w.At)/float64(c.Length)*float64(columns), float64(cells(w.Text))
-			for _, spot := range []struct {
-				line int
-				end  string
-				from float64
-			}{{0, "", at}, {1, "", at}, {0, "e", at - wide}, {1, "e", at - wide}} {
-				if spot.line >= lines || spot.from < -0.5 || spot.from+wide > float64(columns)+0.5 {
-					continue
-				}
-				free := !slices.ContainsFunc(used[spot.line], func(u taken) bool {
-					return spot.from < u.to+1 && u.from < spot.from+wide+1
-				})
-				if !free {
-					continue
-				}
-				used[spot.line] = append(used[spot.line], taken{spot.from, spot.from + wide})
-				w.Spot[i] = strconv.Itoa(spot.line) + spot.end
-				break
-			}
-		}
-	}
-}
-
-// cells is how many places a text takes in a fixed-width font. Letters of the
-// far east take two.
-func cells(s string) int {
-	n := 0
-	for _, r := range s {
-		n++
-		if r >= 0x1100 {
-			n++
-		}
-	}
-	return n
 }
 
 // classes of a text: its place at each width, and what kind it is.

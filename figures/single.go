@@ -12,64 +12,6 @@ import (
 	"lockstep/sandbox"
 )
 
-// servers are what a run has been lent: one database or several servers, and
-// an SQL store where the path uses one.
-type servers struct {
-	db      *sandbox.DB
-	cluster *sandbox.Cluster
-	sql     *sandbox.SQLRun
-}
-
-func newRun(fig *Figure, path *Path, on servers) *singleRun {
-	most := len(path.Setup) + len(path.Steps) + len(path.Observe)
-	r := &singleRun{
-		fig: fig, path: path, servers: on,
-		own:   map[string]bool{},
-		conns: map[string]*sandbox.Conn{},
-		env:   map[string]any{},
-		result: &Result{
-			Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{},
-			Trace: make([]Entry, 0, most),
-		},
-		start:   time.Now(),
-		pending: make([]pending, 0, most+2), // and the two looks at the key
-	}
-	maps.Copy(r.own, path.own)
-	return r
-}
-
-// ownConnections are the actors for whom it matters that their commands come
-// down a connection of their own: one that crashes, blocks, watches, opens a
-// transaction, or whose commands the server is asked to count.
-func ownConnections(path *Path) map[string]bool {
-	own := map[string]bool{}
-	for _, s := range slices.Concat(path.Setup, path.Steps) {
-		switch s.Kind {
-		case Crash:
-			own[s.Actor] = true
-		case Send:
-			if sandbox.Stateful(s.Command.sketch()) {
-				own[s.Actor] = true
-			}
-		}
-	}
-	for _, o := range path.Observe {
-		if o.Received != "" {
-			own[o.Received] = true
-		}
-	}
-	return own
-}
-
-// usesSQL tells whether a path speaks to the SQL store.
-func usesSQL(path *Path) bool {
-	sends := func(s Step) bool { return s.Target == "sql" }
-	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s Step) bool { return sends(s) || slices.ContainsFunc(s.Race, sends) }) ||
-		slices.ContainsFunc(path.Observe, observesSQL) || path.Sample != nil && slices.ContainsFunc(path.Sample.Values, observesSQL)
-}
-
-func observesSQL(o Observation) bool { return o.Target == "sql" }
-
 // A singleRun is one path on its way. Commands wait in pending until a reply is
 // needed, so that a run costs as few round trips as its path allows.
 type singleRun struct {
@@ -91,6 +33,24 @@ type singleRun struct {
 	received map[string]int64 // commands of an actor that the server had counted before the steps
 }
 
+func newRun(fig *Figure, path *Path, on servers) *singleRun {
+	most := len(path.Setup) + len(path.Steps) + len(path.Observe)
+	r := &singleRun{
+		fig: fig, path: path, servers: on,
+		own:   map[string]bool{},
+		conns: map[string]*sandbox.Conn{},
+		env:   map[string]any{},
+		result: &Result{
+			Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{},
+			Trace: make([]Entry, 0, most),
+		},
+		start:   time.Now(),
+		pending: make([]pending, 0, most+2), // and the two looks at the key
+	}
+	maps.Copy(r.own, path.own)
+	return r
+}
+
 // pending is a command that hasn't been sent yet.
 type pending struct {
 	command sandbox.Command
@@ -103,32 +63,6 @@ type pending struct {
 func (r *singleRun) close() {
 	for _, c := range r.conns {
 		c.Close()
-	}
-}
-
-// connect gives a client of the path a connection of its own. To several servers
-// and to the SQL store it has one as soon as it sends something.
-func (r *singleRun) connect(ctx context.Context, client string) error {
-	r.own[client] = true
-	if r.cluster != nil || r.conns[client] != nil {
-		return nil
-	}
-	conn, err := r.db.Conn(ctx)
-	if err == nil {
-		r.conns[client] = conn
-	}
-	return err
-}
-
-// hangUp cuts an actor's connections.
-func (r *singleRun) hangUp(actor string) {
-	if r.cluster != nil {
-		r.cluster.HangUp(actor)
-	} else {
-		r.conns[actor].Close()
-	}
-	if r.sql != nil {
-		r.sql.Cut(actor)
 	}
 }
 
@@ -307,44 +241,6 @@ func (r *singleRun) take(p pending, reply sandbox.Value, at int64) {
 	}
 }
 
-// where is the connection that a step's command goes down: "" the shared one to
-// the one database, "A" an actor's own, "@n1" the shared one to one of several
-// servers, "A@n1" an actor's own.
-func (r *singleRun) where(s Step) string {
-	client := ""
-	if r.own[s.Actor] {
-		client = s.Actor
-	}
-	if s.Target != "" {
-		return client + "@" + s.Target
-	}
-	return client + r.home()
-}
-
-// home is where the site's own reads go: the database, or the first server
-// that is up.
-func (r *singleRun) home() string {
-	if r.cluster == nil {
-		return ""
-	}
-	if up := r.cluster.Up(); len(up) > 0 {
-		return "@" + up[0]
-	}
-	return "@" + r.cluster.Nodes()[0]
-}
-
-// do sends commands in one round trip.
-func (r *singleRun) do(ctx context.Context, on string, commands []sandbox.Command) ([]sandbox.Value, error) {
-	client, node, several := strings.Cut(on, "@")
-	switch {
-	case several:
-		return r.cluster.Do(ctx, client, node, commands)
-	case client == "":
-		return r.db.Do(ctx, commands)
-	}
-	return r.conns[client].Do(ctx, commands)
-}
-
 // lapse waits until the server has expired a key.
 func (r *singleRun) lapse(ctx context.Context, s Step, phase Phase) error {
 	if err := r.flush(ctx); err != nil {
@@ -374,177 +270,6 @@ func (r *singleRun) lapse(ctx context.Context, s Step, phase Phase) error {
 			return err
 		}
 	}
-}
-
-// race sends its steps at the same moment, each down a connection of its own.
-func (r *singleRun) race(ctx context.Context, s Step, phase Phase) error {
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	r.races++
-	type lane struct {
-		step  Step
-		args  []string
-		line  string
-		reply sandbox.Value
-		at    time.Time
-		err   error
-	}
-	lanes := make([]lane, len(s.Race))
-	taken := map[string]bool{}
-	for i, step := range s.Race {
-		racer := step
-		for taken[racer.Actor] {
-			racer.Actor += "'" // one actor twice: a connection for each
-		}
-		taken[racer.Actor] = true
-		if err := r.connect(ctx, racer.Actor); err != nil {
-			return err
-		}
-		args, line := step.words(r.env)
-		r.leased = append(r.leased, args...)
-		lanes[i] = lane{step: racer, args: args, line: line}
-		r.result.Trace = append(r.result.Trace, Entry{Phase: phase, Actor: step.Actor, Target: step.Target, Command: line, Name: step.As, Note: step.Note, Race: r.races, line: step.Line})
-		r.result.Commands++
-	}
-	start, done := make(chan struct{}), make(chan int, len(lanes))
-	for i := range lanes {
-		go func() {
-			<-start
-			l := &lanes[i]
-			l.reply, l.err = r.ask(ctx, l.step, l.args, l.line)
-			l.at = time.Now()
-			done <- i
-		}()
-	}
-	close(start)
-	for range lanes {
-		<-done
-	}
-	votes := make([]any, len(lanes))
-	first := len(r.result.Trace) - len(lanes)
-	for i, l := range lanes {
-		if l.err != nil {
-			return l.err
-		}
-		votes[i] = l.reply
-		r.take(pending{entry: first + i, as: s.Race[i].As, promise: s.Race[i].Promise}, l.reply, l.at.Sub(r.start).Microseconds())
-	}
-	slices.SortStableFunc(r.result.Trace[first:], func(a, b Entry) int { return int(a.AtUS - b.AtUS) })
-	if s.As != "" {
-		r.env[s.As], r.result.Values[s.As] = votes, votes
-	}
-	return nil
-}
-
-// observe queues the reads that follow the steps.
-func (r *singleRun) observe(ctx context.Context) error {
-	for _, o := range r.path.Observe {
-		if o.Received != "" {
-			if err := r.flush(ctx); err != nil {
-				return err
-			}
-			n, err := r.conns[o.Received].Received(ctx)
-			if err != nil {
-				return err
-			}
-			n -= r.received[o.Received]
-			r.env[o.Name], r.result.State[o.Name] = n, n
-			continue
-		}
-		if o.Target == "sql" || o.Target == "all" {
-			if err := r.send(ctx, Step{Target: o.Target, Command: o.Command, As: o.Name}, PhaseObserve); err != nil {
-				return err
-			}
-			r.result.State[o.Name] = r.env[o.Name]
-			delete(r.result.Values, o.Name)
-			continue
-		}
-		if err := r.ready(ctx, r.where(Step{Target: o.Target}), o.Command); err != nil {
-			return err
-		}
-		args, line := o.Command.fill(r.env)
-		at := len(r.result.Trace)
-		r.queue(pending{command: sandbox.Cmd(args...)}, Entry{Phase: PhaseObserve, Target: o.Target, Command: line, Name: o.Name})
-		r.pending[len(r.pending)-1].then = func(v sandbox.Value) {
-			e := &r.result.Trace[at]
-			e.AtUS, e.Reply = time.Since(r.start).Microseconds(), v
-			_, e.Error = v.(sandbox.Error)
-			r.env[o.Name], r.result.State[o.Name] = v, v
-		}
-	}
-	return nil
-}
-
-// tally asks how many commands the server has counted before the steps.
-func (r *singleRun) tally(ctx context.Context) error {
-	for _, o := range r.path.Observe {
-		if o.Received == "" {
-			continue
-		}
-		if err := r.flush(ctx); err != nil {
-			return err
-		}
-		n, err := r.conns[o.Received].Received(ctx)
-		if err != nil {
-			return err
-		}
-		if r.received == nil {
-			r.received = map[string]int64{}
-		}
-		r.received[o.Received] = n
-	}
-	return nil
-}
-
-// peek queues a look at the protected key, where the figure has one.
-func (r *singleRun) peek(ctx context.Context, into *KeyState) error {
-	if r.fig.Resource == "" {
-		return nil
-	}
-	if err := r.ready(ctx, r.home(), Command{}); err != nil {
-		return err
-	}
-	r.pending = append(r.pending, pending{
-		command: sandbox.Peek(r.fig.Resource),
-		then:    func(v sandbox.Value) { *into = keyState(v) },
-	})
-	return nil
-}
-
-// keyState reads the reply of a peek.
-func keyState(v sandbox.Value) KeyState {
-	parts, ok := v.([]any)
-	if !ok || len(parts) != 3 {
-		return KeyState{Type: "none", TTL: -2}
-	}
-	s := KeyState{Type: Print(parts[0])}
-	s.TTL, _ = parts[2].(int64)
-	switch value := parts[1].(type) {
-	case []any:
-		s.Text = listText(s.Type, value)
-	case nil:
-	default:
-		s.Text = Print(value)
-	}
-	return s
-}
-
-// listText puts a collection on one line: "fence 34, value x".
-func listText(kind string, items []any) string {
-	step := 1
-	if kind == "hash" || kind == "zset" {
-		step = 2
-	}
-	var parts []string
-	for i := 0; i+step <= len(items); i += step {
-		part := Print(items[i])
-		if step == 2 {
-			part += " " + Print(items[i+1])
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, ", ")
 }
 
 // judge finds the first rule that holds. Where none does it says so, and shows

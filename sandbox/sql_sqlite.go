@@ -80,7 +80,12 @@ func (d *sqliteDatabase) connect(ctx context.Context) (connSQL, error) {
 	return conn, nil
 }
 
-// A sqliteConn is a connection to one, which never waits for another's lock.
+// busySQLite is how long a statement waits for another connection's lock: longer
+// than a statement takes, so that only a transaction which is left open keeps
+// others out.
+const busySQLite = 50 * time.Millisecond
+
+// A sqliteConn is a connection to one.
 type sqliteConn struct {
 	c      *sqlite3.Conn
 	bounds boundsSQL
@@ -89,12 +94,9 @@ type sqliteConn struct {
 // restrict takes from a connection what no figure needs, whatever CheckSQL lets
 // through.
 func (s *sqliteConn) restrict() error {
-	// Another connection may be in the middle of a commit. What the figure itself
-	// sends doesn't wait.
-	if err := s.c.BusyTimeout(time.Second); err != nil {
+	if err := s.c.BusyTimeout(busySQLite); err != nil {
 		return err
 	}
-	defer s.c.BusyTimeout(0)
 	if err := s.c.Exec(fmt.Sprintf("PRAGMA max_page_count=%d; PRAGMA temp_store=MEMORY", pagesSQLite)); err != nil {
 		return err
 	}

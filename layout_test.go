@@ -1,0 +1,325 @@
+package lockstep_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+)
+
+// TestNoShift hovers through a figure and looks for anything that moves.
+func TestNoShift(t *testing.T) {
+	for _, window := range []size{desktop, phone} {
+		t.Run(fmt.Sprint(window.width), func(t *testing.T) {
+			b := openTab(t, window)
+			b.open(hub)
+			b.scrollTo("#race .paths")
+			// A page may be drawn before all of it has come; that is no matter of
+			// figures.
+			b.js(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => { probe.shift = 0; probe.shifted = []; drawn(0); })))`, nil)
+			figure, under := b.box("#race"), b.box(".grounding")
+			for _, path := range []string{"a", "b", "crash-with-px", "crash-without-px", "all-at-once"} {
+				b.scrollTo(pathOf("race", path))
+				b.point("race", path)
+				b.live("race", path)
+			}
+			b.leave()
+			b.scrollTo("#race .paths")
+			if now := b.box("#race"); now.Height != figure.Height {
+				t.Errorf("the figure grew from %.1f to %.1f px", figure.Height, now.Height)
+			}
+			if now := b.box(".grounding"); now.Y != under.Y {
+				t.Errorf("what stands under the figure moved from %.1f to %.1f", under.Y, now.Y)
+			}
+			var found struct {
+				Shift   float64
+				Shifted []string
+			}
+			b.js(`({ Shift: probe.shift, Shifted: probe.shifted })`, &found)
+			if found.Shift >= 0.0005 { // 0.000 to those who measure pages
+				t.Errorf("layout shift is %v: %s", found.Shift, strings.Join(found.Shifted, "\n"))
+			}
+		})
+	}
+}
+
+// pages are the addresses of all pages, and one that isn't there.
+func pages(t *testing.T) []string {
+	all := []string{"/", "/nope"}
+	for _, p := range visit(t).course.Pages {
+		if p.URL != "/" {
+			all = append(all, p.URL)
+		}
+	}
+	return all
+}
+
+// TestReducedMotion asks for less motion: nothing moves, and nothing is lost.
+func TestReducedMotion(t *testing.T) {
+	b := openTab(t, desktop)
+	b.prefer("prefers-reduced-motion", "reduce")
+	b.open(hub)
+	still := func(when string) {
+		t.Helper()
+		var moving []string
+		b.js(`document.getAnimations().map((a) => (a.animationName ?? a.transitionProperty) + ' ' + a.effect?.target?.className?.toString())`, &moving)
+		var animated int
+		b.js(`document.querySelectorAll('animate, animateMotion, animateTransform, set, marquee').length`, &animated)
+		if len(moving) > 0 || animated > 0 {
+			t.Errorf("%s: %q move, %d elements are animated", when, moving, animated)
+		}
+	}
+	still("loaded")
+	release := b.gate.hold("race.b")
+	defer release()
+	b.scrollTo("#race")
+	b.point("race", "b")
+	b.recorded("race", "b")
+	still("recorded")
+	b.wait("the run is under way", `probe.figure('race').busy`)
+	still("busy")
+	release()
+	b.live("race", "b")
+	still("live")
+	b.click(pathOf("every-order", "without-nx"))
+	b.live("every-order", "without-nx")
+	still("explored")
+	var smooth string
+	b.js(`getComputedStyle(document.documentElement).scrollBehavior`, &smooth)
+	if smooth == "smooth" {
+		t.Error("anchors still scroll smoothly")
+	}
+}
+
+// TestNarrow opens every page on narrow screens: nothing scrolls sideways but
+// what scrolls by itself, and no text is too small.
+func TestNarrow(t *testing.T) {
+	for _, width := range []int64{320, 360, 390} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			b := openTab(t, size{width, 844})
+			b.allow("/nope", "501 (Not Implemented)") // a path for newer servers
+			for _, address := range pages(t) {
+				b.open(address)
+				narrow := func(when string) {
+					t.Helper()
+					var found struct {
+						Wide  float64
+						Over  []string
+						Small []string
+					}
+					b.js(`(() => {
+						const scrolls = (el) => { for (let p = el; p; p = p.parentElement) { if (/auto|scroll|hidden|clip/.test(getComputedStyle(p).overflowX)) return true; } return false; };
+						const name = (el) => el.tagName + '.' + el.getAttribute('class') + ' ' + el.textContent.trim().slice(0, 30);
+						const all = [...document.body.querySelectorAll('*')].filter((el) => el.checkVisibility() && !el.closest('.visually-hidden, .skip'));
+						const own = (el) => [...el.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+						return {
+							Wide: document.scrollingElement.scrollWidth,
+							Over: all.filter((el) => !scrolls(el) && el.getBoundingClientRect().right > innerWidth + 0.5).map(name).slice(0, 5),
+							Small: all.filter((el) => own(el) && parseFloat(getComputedStyle(el).fontSize) < 12).map(name).slice(0, 5),
+						};
+					})()`, &found)
+					if found.Wide > float64(width) || len(found.Over) > 0 {
+						t.Errorf("%s, %s: the page is %.0f px wide; over the edge: %q", address, when, found.Wide, found.Over)
+					}
+					if len(found.Small) > 0 {
+						t.Errorf("%s, %s: text under 12 px: %q", address, when, found.Small)
+					}
+				}
+				narrow("idle")
+				var figures [][2]string
+				b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, [...f.querySelectorAll('a.path')].at(-1).dataset.path])`, &figures)
+				for _, f := range figures {
+					b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true; document.querySelector(%q).click()`, f[0], pathOf(f[0], f[1])), nil)
+					b.wait(f[0]+" has run", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, f[0]))
+				}
+				narrow("run")
+			}
+		})
+	}
+}
+
+// TestHitAreas measures every path: each is large enough for a finger, and is hit
+// at its middle and its corners.
+func TestHitAreas(t *testing.T) {
+	for _, width := range []int64{320, 1360} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			b := openTab(t, size{width, 900})
+			for _, p := range visit(t).course.Pages {
+				if len(p.Figures) == 0 {
+					continue
+				}
+				b.open(p.URL)
+				var faults []string
+				b.js(`[...document.querySelectorAll('a.path')].flatMap((a) => {
+					a.scrollIntoView({ block: 'center', behavior: 'instant' });
+					const r = a.getBoundingClientRect();
+					const name = a.closest('figure').id + '.' + a.dataset.path;
+					const faults = [];
+					if (r.width < 44 || r.height < 44) faults.push(name + ' is ' + r.width + ' by ' + r.height + ' px');
+					for (const x of [3, r.width / 4, r.width / 2, r.width - 3]) for (const y of [2, r.height / 2, r.height - 2]) {
+						const hit = document.elementFromPoint(r.x + x, r.y + y);
+						if (hit?.closest('a.path') !== a) faults.push(name + ' is not hit at ' + x + ', ' + y + ' but ' + hit?.outerHTML.slice(0, 80));
+					}
+					return faults;
+				})`, &faults)
+				for _, f := range faults {
+					t.Errorf("%s: %s", p.URL, f)
+				}
+				// Everything else that acts is large enough, too, or stands in a line of text.
+				b.js(`[...document.querySelectorAll('button, summary, .bar a, .turn a, .dives a')].filter((el) => el.checkVisibility()).flatMap((el) => {
+					const r = el.getBoundingClientRect();
+					return r.width < 24 || r.height < 24 ? [el.outerHTML.slice(0, 80) + ' is ' + r.width + ' by ' + r.height] : [];
+				})`, &faults)
+				for _, f := range faults {
+					t.Errorf("%s: %s", p.URL, f)
+				}
+			}
+		})
+	}
+}
+
+// TestTheme switches the theme, which is remembered and comes without a flash.
+func TestTheme(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open("/")
+	ground := func() (colour string) {
+		b.js(`getComputedStyle(document.documentElement).backgroundColor + getComputedStyle(document.body).backgroundColor`, &colour)
+		return colour
+	}
+	light := ground()
+	b.click("[data-theme-switch]") // system, light, dark
+	if ground() != light {
+		t.Error("the system is light, and light looks different")
+	}
+	b.click("[data-theme-switch]")
+	dark := ground()
+	if dark == light {
+		t.Error("dark looks like light")
+	}
+	b.open(hub)
+	if ground() != dark {
+		t.Error("the choice is not remembered")
+	}
+	var theme string
+	b.js(`document.documentElement.dataset.theme`, &theme)
+	if theme != "dark" {
+		t.Errorf("the theme is %q", theme)
+	}
+	b.click("[data-theme-switch]")
+	b.prefer("prefers-color-scheme", "dark")
+	if ground() != dark {
+		t.Error("the system is dark, and the page isn't")
+	}
+}
+
+// TestPrint lays pages out for paper: recorded verdicts are there, controls are not.
+func TestPrint(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(hub)
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	var shown struct{ Verdicts, Controls int }
+	b.js(`({
+		Verdicts: [...document.querySelectorAll('#race .says .say[data-path]')].filter((el) => el.checkVisibility()).length,
+		Controls: [...document.querySelectorAll('button, [data-theme-switch], .toc')].filter((el) => el.checkVisibility()).length,
+	})`, &shown)
+	if shown.Verdicts != 7 || shown.Controls != 0 {
+		t.Errorf("printed are %d recorded verdicts of 7, and %d controls", shown.Verdicts, shown.Controls)
+	}
+}
+
+// TestFirstScreen opens the hub as a reader first sees it: its title, its promise
+// and a figure that can be used at once.
+func TestFirstScreen(t *testing.T) {
+	for _, window := range []size{desktop, phone} {
+		b := openTab(t, window)
+		b.open(hub)
+		for _, selector := range []string{"h1", ".lede", "#race .caption", pathOf("race", "a"), pathOf("race", "b")} {
+			if at := b.box(selector); at.Y < 0 || at.Y+at.Height > float64(window.height) || at.Height == 0 {
+				t.Errorf("%d by %d: %s stands at %.0f to %.0f", window.width, window.height, selector, at.Y, at.Y+at.Height)
+			}
+		}
+	}
+}
+
+// TestAnchors opens pages at a heading far down: sections above it that were not
+// laid out yet don't keep the window from it.
+func TestAnchors(t *testing.T) {
+	for _, window := range []size{desktop, phone} {
+		b := openTab(t, window)
+		for _, address := range []string{hub + "#references", hub + "?run=redlock.five#redlock", hub + "/fencing-tokens#sql-fence"} {
+			b.open(address)
+			b.wait(address+" is in sight", `(() => { const r = document.querySelector(location.hash).getBoundingClientRect(); return r.top > -20 && r.top < innerHeight / 2; })()`)
+			// It stays there once all that is near has been laid out.
+			b.js(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`, nil)
+			var top, height float64
+			b.js(`document.querySelector(location.hash).getBoundingClientRect().top`, &top)
+			b.js(`innerHeight`, &height)
+			if top < -20 || top > height/2 {
+				t.Errorf("%s at %d px: the heading ends up at %.0f px", address, window.width, top)
+			}
+		}
+	}
+}
+
+// TestShots makes screenshots of the main states, where LOCKSTEP_SHOTS names a
+// folder for them.
+func TestShots(t *testing.T) {
+	dir := os.Getenv("LOCKSTEP_SHOTS")
+	if dir == "" {
+		t.Skip("LOCKSTEP_SHOTS names no folder")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, width := range []int64{390, 820, 1360} {
+		for _, scheme := range []string{"light", "dark"} {
+			b := openTab(t, size{width, 900})
+			b.allow("/nope")
+			b.prefer("prefers-color-scheme", scheme)
+			shot := func(name string) {
+				t.Helper()
+				png := call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+				file := fmt.Sprintf("%s/%s-%d-%s.png", dir, name, width, scheme)
+				if err := os.WriteFile(file, png, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			for name, address := range map[string]string{
+				"home": "/", "hub": hub, "dive-1": hub + "/set-nx-px", "dive-2": hub + "/fencing-tokens", "dive-3": hub + "/lease-renewal",
+				"how-to-read": "/how-to-read", "search": "/search?q=fence", "not-found": "/nope",
+			} {
+				b.open(address)
+				shot(name)
+			}
+			for _, state := range []struct{ name, address, figure, path, part string }{
+				{"live", hub, "race", "a", ""},
+				{"ran", hub, "race", "b", ".ran"},
+				{"broken", hub + "/fencing-tokens", "lost-lock", "blind-del", ""},
+				{"deadlock", hub, "race", "crash-without-px", ""},
+				{"explored", hub + "/fencing-tokens", "every-release", "blind-del", ""},
+				{"timeline", hub + "/fencing-tokens", "every-release", "blind-del", `[data-part="timeline"]`},
+				{"dense", hub, "every-order", "without-nx", ""},
+				{"timed", hub + "/lease-renewal", "long-job", "none", ""},
+				{"moments", hub + "/lease-renewal", "long-job", "none", ".timed"},
+				{"load", hub, "contention", "locked", ""},
+				{"failover", hub, "failover", "lost", ""},
+			} {
+				b.open(state.address)
+				b.js(fmt.Sprintf(`document.querySelector('#%s').scrollIntoView({ behavior: 'instant' }); document.querySelector(%q).click()`, state.figure, pathOf(state.figure, state.path)), nil)
+				b.live(state.figure, state.path)
+				b.js(fmt.Sprintf(`document.querySelectorAll('#%[1]s details').forEach((d) => { d.open = %[2]q !== ''; }); document.querySelector('#%[1]s ' + %[2]q).scrollIntoView({ behavior: 'instant' })`, state.figure, state.part), nil)
+				shot(state.name)
+			}
+			b.open(hub + "/fencing-tokens?run=every-release.blind-del&schedule=A.A.lapse.B#every-release")
+			b.wait("the map has come", `document.querySelectorAll('#every-release .orders-map .cell').length === 324`)
+			b.js(`document.querySelector('#every-release .scheduler').scrollIntoView({ behavior: 'instant' })`, nil)
+			shot("scheduler")
+		}
+	}
+	t.Logf("%d screenshots in %s", n, dir)
+}
