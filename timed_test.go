@@ -1,0 +1,99 @@
+package lockstep_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// dive3 has the figures whose leases drain; job is one of them, and takes three
+// quarters of a second.
+const (
+	dive3 = hub + "/lease-renewal"
+	job   = "long-job"
+)
+
+// TestTimedDrawing watches a run being drawn, unless the reader wants no motion:
+// then the finished picture appears at its end.
+func TestTimedDrawing(t *testing.T) {
+	for _, motion := range []string{"no-preference", "reduce"} {
+		t.Run(motion, func(t *testing.T) {
+			b := openTab(t, desktop)
+			b.prefer("prefers-reduced-motion", motion)
+			b.open(dive3)
+			b.js(fmt.Sprintf(`window.pictures = new Set(); new MutationObserver(() => {
+				const timed = document.querySelector('#%[1]s .timed');
+				if (timed.classList.contains('timed-live')) pictures.add(timed.querySelector('[data-track="key"]').outerHTML);
+			}).observe(document.getElementById('%[1]s'), { subtree: true, childList: true })`, job), nil)
+			b.click(pathOf(job, "none"))
+			b.live(job, "none")
+			var found struct{ Pictures, Leases, Live, Announced int }
+			b.js(fmt.Sprintf(`({
+				Pictures: pictures.size, Live: document.querySelectorAll('.timed-live').length,
+				Leases: document.querySelectorAll('#%s [data-track="key"] .leases path').length, Announced: probe.announced.length,
+			})`, job), &found)
+			if found.Live != 0 || found.Leases != 2 || found.Announced > 1 {
+				t.Errorf("the finished picture: %+v", found)
+			}
+			if drawn := found.Pictures >= 3; drawn != (motion != "reduce") {
+				t.Errorf("while it ran, %d pictures of the lease were drawn", found.Pictures)
+			}
+		})
+	}
+}
+
+// TestTimedScrub goes through a finished run with keys.
+func TestTimedScrub(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(dive3)
+	b.click(pathOf(job, "none"))
+	b.live(job, "none")
+	type moment struct {
+		At, Held, Value string
+		Later           int
+	}
+	at := func(key string) (m moment) {
+		b.js(fmt.Sprintf(`document.querySelector('#%s .timed-range').focus()`, job), nil)
+		b.key(key)
+		b.js(fmt.Sprintf(`(() => { const f = document.getElementById(%q); const say = (n) => f.querySelector('[data-now="' + n + '"]').textContent;
+			return { At: say('at'), Held: say('held'), Later: f.querySelectorAll('.moments .later').length, Value: f.querySelector('.timed-range').ariaValueText }; })()`, job), &m)
+		return m
+	}
+	if m := at(kb.Home); m.At != "0 ms" || m.Later < 5 || !strings.HasPrefix(m.Value, "at 0 ms") {
+		t.Errorf("at its beginning the run is %+v", m)
+	}
+	for range 4 { // a tenth of the run each
+		at(kb.PageUp)
+	}
+	if m := at(kb.PageDown); m.Held != "held by A, at work" || m.Later == 0 || !strings.Contains(m.Value, "ms left") {
+		t.Errorf("at three tenths it is %+v", m)
+	}
+	if m := at(kb.End); m.Held != "held by B, who asks" || m.Later != 0 {
+		t.Errorf("at its end it is %+v", m)
+	}
+}
+
+// TestTimedNoScript follows the link of a path in real time: the page waits for
+// the run and shows it finished.
+func TestTimedNoScript(t *testing.T) {
+	b := openTab(t, desktop)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.open(dive3)
+	b.click(pathOf(job, "none"))
+	b.wait("the link leads to the run", `location.search === '?run=long-job.none' && document.readyState === 'complete'`)
+	var found struct {
+		Says          string
+		Leases, Moves int
+	}
+	b.js(fmt.Sprintf(`({
+		Says: document.querySelector('#%[1]s .says .on .say-text').textContent,
+		Leases: document.querySelectorAll('#%[1]s [data-track="key"] .leases path').length,
+		Moves: document.querySelectorAll('#%[1]s .moments tbody tr').length,
+	})`, job), &found)
+	if !strings.HasPrefix(found.Says, "A's lease lapses") || found.Leases != 2 || found.Moves < 5 {
+		t.Errorf("without scripts the run is %+v", found)
+	}
+}
