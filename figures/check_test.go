@@ -1,0 +1,37 @@
+package figures
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCheckExcuses checks paths whose verdict is a text that any static would
+// agree with: it is no agreement.
+func TestCheckExcuses(t *testing.T) {
+	runner := testRunner(t)
+	for name, test := range map[string]struct{ rule, want string }{
+		"an excuse": {`{status: broken, text: '{{~ "This machine is busy."}}'}`, "no rule held in 3 runs"},
+		"a verdict": {`{status: granted, text: 'A reads {{~ r}}.'}`, ""},
+	} {
+		fig := mustParse(t, `
+id: f
+actors: {A: a}
+paths:
+  - id: p
+    steps:
+      - A: SET l 1
+        as: r
+    verdicts:
+      - {when: 'r == "no"', status: refused, text: A reads no.}
+      - `+test.rule+`
+    static: A reads OK.
+`, courseScripts(t))
+		faults, err := runner.Check(t.Context(), fig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := faults.Error(); (len(faults) > 0) != (test.want != "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
