@@ -282,6 +282,7 @@ func TestShots(t *testing.T) {
 			b.prefer("prefers-color-scheme", scheme)
 			shot := func(name string) {
 				t.Helper()
+				b.wait("nothing moves", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
 				png := call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
 				file := fmt.Sprintf("%s/%s-%d-%s.png", dir, name, width, scheme)
 				if err := os.WriteFile(file, png, 0o644); err != nil {

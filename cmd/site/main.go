@@ -163,9 +163,9 @@ func (checkCommand) Run(ctx context.Context, opts *options) error {
 	if len(report.faults) > 0 {
 		return report.faults
 	}
-	engine := runner.Sandbox.Engine()
-	fmt.Printf("%d pages, %d figures, %d paths and %d sessions agree with %s %s (%s)\n",
-		len(course.Pages), report.figures, report.paths, report.sessions, engine.Name, engine.Version, engine.Mode)
+	engine, store := runner.Sandbox.Engine(), runner.SQL.Engine()
+	fmt.Printf("%d pages, %d figures, %d paths and %d sessions agree with %s %s (%s) and %s %s\n",
+		len(course.Pages), report.figures, report.paths, report.sessions, engine.Name, engine.Version, engine.Mode, store.Name, store.Version)
 	return nil
 }
 
