@@ -2,32 +2,29 @@ package static
 
 import (
 	"bytes"
-	"regexp"
+	"fmt"
+
+	"github.com/tdewolff/minify/v2"
+	"github.com/tdewolff/minify/v2/css"
+	"github.com/tdewolff/minify/v2/js"
+	"github.com/tdewolff/minify/v2/svg"
 )
 
-var cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
-
-// squeeze leaves out what only those read who work on a file: comments that
-// stand on lines of their own, indentation, empty lines. Lines stay lines, so
-// that what a browser says about one can be found.
-func squeeze(ext string, body []byte) []byte {
+// squeeze leaves out what only those read who work on a file. Names stay as they
+// are, so that what a browser says of a script can be found in it.
+func squeeze(ext string, body []byte) ([]byte, error) {
+	var by minify.Minifier
 	switch ext {
 	case ".css":
-		body = cssComment.ReplaceAll(body, nil)
+		by = &css.Minifier{}
 	case ".js":
-	default:
-		return body
+		by = &js.Minifier{KeepVarNames: true}
+	case ".svg":
+		by = &svg.Minifier{}
 	}
 	var out bytes.Buffer
-	for line := range bytes.Lines(body) {
-		text := bytes.TrimSpace(line)
-		if len(text) == 0 || ext == ".js" && bytes.HasPrefix(text, []byte("//")) {
-			continue
-		}
-		out.Write(text)
-		if bytes.HasSuffix(line, []byte("\n")) {
-			out.WriteByte('\n')
-		}
+	if err := by.Minify(minify.New(), &out, bytes.NewReader(body), nil); err != nil {
+		return nil, fmt.Errorf("minify: %w", err)
 	}
-	return out.Bytes()
+	return out.Bytes(), nil
 }

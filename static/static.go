@@ -60,7 +60,9 @@ func Load(fsys fs.FS) (*Assets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read asset: %w", err)
 		}
-		body = squeeze(ext, body)
+		if body, err = squeeze(ext, body); err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
 		sum := sha256.Sum256(body)
 		name := strings.TrimSuffix(entry.Name(), ext) + "." + hex.EncodeToString(sum[:5]) + ext
 		a.hashed[entry.Name()] = name

@@ -24,13 +24,13 @@ func TestAssetsAreNamedByTheirContent(t *testing.T) {
 		}
 		return a
 	}
-	one, two := load("a{}"), load("b{}")
+	one, two := load("a{color:red}"), load("b{color:red}")
 	url := one.URL("site.css")
 	if url == two.URL("site.css") {
 		t.Errorf("two contents share the address %s", url)
 	}
 	f, ok := one.File(strings.TrimPrefix(url, static.Prefix))
-	if !ok || string(f.Body) != "a{}" || f.Type != "text/css; charset=utf-8" {
+	if !ok || string(f.Body) != "a{color:red}" || f.Type != "text/css; charset=utf-8" {
 		t.Errorf("File(%q) = %+v, %v", url, f, ok)
 	}
 	if n := len(one.Files()); n != 1 {
