@@ -567,9 +567,13 @@ func (b *tab) advance(d time.Duration) {
 // rest is longer than a pointer has to rest on a path.
 const rest = 3 * 120 * time.Millisecond
 
-// ran wants exactly these runs to have come to the server.
+// ran wants exactly these runs to have come to the server; the last may still be
+// on its way there.
 func (b *tab) ran(want ...string) {
 	b.t.Helper()
+	for deadline := time.Now().Add(patience / 6); len(b.gate.seen()) < len(want) && time.Now().Before(deadline); {
+		time.Sleep(2 * time.Millisecond)
+	}
 	if got := b.gate.seen(); !slices.Equal(got, want) {
 		b.t.Errorf("the server saw runs %q, want %q", got, want)
 	}
