@@ -141,9 +141,9 @@ func (s *Site) page(c echo.Context) error {
 		return err
 	}
 	address := c.Request().URL.Path
-	if run := c.QueryParam("run"); run != "" {
-		if p, ok := ed.course.Page(address); ok && len(p.Faults) == 0 {
-			return s.pageWithRun(c, ed, p, run)
+	if c.Request().URL.RawQuery != "" { // which is worth not reading where there is none
+		if p, ok := ed.course.Page(address); ok && len(p.Faults) == 0 && c.QueryParam("run") != "" {
+			return s.pageWithRun(c, ed, p, c.QueryParam("run"))
 		}
 	}
 	if doc, ok := ed.pages[address]; ok {
