@@ -205,12 +205,10 @@ func bare(header http.Header, body []byte) http.Handler {
 // startNginx serves the same bytes from a file.
 func startNginx(t *testing.T, zipped []byte) string {
 	t.Helper()
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
-			t.Log("nginx is missing: pages are held against the bare handler only")
-			return ""
-		}
+	program := nginxProgram()
+	if program == "" {
+		t.Log("nginx is missing: pages are held against the bare handler only")
+		return ""
 	}
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
@@ -220,24 +218,8 @@ func startNginx(t *testing.T, zipped []byte) string {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "page.html"), body, 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "page.html.gz"), zipped, 0o644))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := l.Addr().String()
-	l.Close()
-	conf := fmt.Sprintf(`daemon off; error_log stderr crit; pid %[1]s/pid; worker_processes 2; user root;
-events { worker_connections 512; }
-http { access_log off; gzip_static on; open_file_cache max=10; keepalive_requests 1000000; types { text/html html; }
-server { listen %[2]s; root %[1]s; } }`, dir, address)
-	must(t, os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o644))
-	cmd := exec.Command(program, "-c", filepath.Join(dir, "conf"), "-p", dir)
-	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-	})
-	waitFor(t, address)
-	return "http://" + address
+	return runNginx(t, program, fmt.Sprintf(`gzip_static on; open_file_cache max=10; keepalive_requests 1000000; types { text/html html; }
+server { listen ADDRESS; root %s; }`, dir))
 }
 
 func waitFor(t *testing.T, address string) {

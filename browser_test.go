@@ -410,6 +410,21 @@ func TestNoScript(t *testing.T) {
 	b.ran()
 }
 
+// underWay opens the hub and rests on its first path, whose answer is held back
+// until it is released.
+func underWay(t *testing.T, scripts ...string) (b *tab, release func()) {
+	t.Helper()
+	b = openTab(t, desktop, scripts...)
+	b.open(hub)
+	release = b.gate.hold("race.a")
+	b.scrollTo("#race")
+	b.point("race", "a")
+	b.advance(rest)
+	b.wait("the run is under way", `probe.figure('race').busy`)
+	eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
+	return b, release
+}
+
 // TestOlderAnswer has an older run answered after a newer one. With and without
 // the means to cancel a request, the newer verdict stays.
 func TestOlderAnswer(t *testing.T) {
@@ -418,15 +433,8 @@ func TestOlderAnswer(t *testing.T) {
 		"ignored":   {stoppedClock, noAbort},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := openTab(t, desktop, scripts...)
-			b.open(hub)
-			release := b.gate.hold("race.a")
+			b, release := underWay(t, scripts...)
 			defer release()
-			b.scrollTo("#race")
-			b.point("race", "a")
-			b.advance(rest)
-			b.wait("the first run is under way", `probe.figure('race').busy`)
-			eventually(t, patience, "the first run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
 			b.point("race", "b")
 			b.recorded("race", "b")
 			b.advance(rest)
@@ -460,14 +468,8 @@ func TestLeaveBeforeAnswer(t *testing.T) {
 		"ignored":   {stoppedClock, noAbort},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := openTab(t, desktop, scripts...)
-			b.open(hub)
-			release := b.gate.hold("race.a")
+			b, release := underWay(t, scripts...)
 			defer release()
-			b.scrollTo("#race")
-			b.point("race", "a")
-			b.advance(rest)
-			eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
 			b.leave()
 			b.idle("race")
 			if name == "cancelled" {

@@ -244,6 +244,22 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
+// TestContents scrolls through a page: the table of contents follows, down and up.
+func TestContents(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(dive3)
+	var hashes []string
+	b.js(`[...document.querySelectorAll('.toc a')].map((a) => a.hash)`, &hashes)
+	if len(hashes) < 10 {
+		t.Fatalf("the table of contents is %q", hashes)
+	}
+	for _, i := range []int{2, 9, 5, 1} {
+		b.js(fmt.Sprintf(`document.getElementById(%q).scrollIntoView({ behavior: 'instant' })`, hashes[i][1:]), nil)
+		b.wait(fmt.Sprintf("entry %d is the current one", i), fmt.Sprintf(
+			`(() => { const now = [...document.querySelectorAll('.toc a[aria-current]')]; return now.length === 1 && now[0].hash === %q; })()`, hashes[i]))
+	}
+}
+
 // TestAnchors opens pages at a heading far down: sections above it that were not
 // laid out yet don't keep the window from it.
 func TestAnchors(t *testing.T) {

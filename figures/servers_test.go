@@ -30,6 +30,17 @@ paths:
       - B: GET l
         as: after
     verdicts: [{status: safe, text: "still {{after}}"}]
+  - id: blocked
+    steps:
+      - A: BLPOP q 0
+        at: 10ms
+      - crash: A
+        at: 40ms
+      - B: RPUSH q job
+        at: 60ms
+      - B: LLEN q
+        as: left
+    verdicts: [{status: safe, text: "{{left}} job left"}]
   - id: watched
     steps:
       - A: SET l 1
@@ -108,9 +119,11 @@ paths:
       - A@sql: BEGIN
       - A@sql: UPDATE r SET fence = 40
       - crash: A
+      - B@sql: UPDATE r SET fence = fence + 1
+        as: changed
       - B@sql: SELECT fence FROM r
         as: rows
-    verdicts: [{status: safe, text: "fence is {{rows[0][0]}}"}]
+    verdicts: [{status: safe, text: "{{changed}} row, fence is {{rows[0][0]}}"}]
 `
 
 // TestServers runs paths on several servers and at the SQL store in every form
@@ -120,12 +133,13 @@ func TestServers(t *testing.T) {
 	for _, test := range []struct{ figure, path, want string }{
 		{onServers, "transaction", "1, then 2"},
 		{onServers, "crash", "still 1"},
+		{onServers, "blocked", "1 job left"},
 		{onServers, "watched", "nil, 2"},
 		{onServers, "race", "one of three"},
 		{onServers, "timed", "the renewal was lost with the primary"},
 		{inSQL, "timed", "1 row, then 0"},
 		{inSQL, "race", "one of two"},
-		{inSQL, "crash", "fence is 33"},
+		{inSQL, "crash", "1 row, fence is 34"},
 	} {
 		fig := mustParse(t, test.figure, courseScripts(t))
 		t.Run(fig.ID+" "+test.path, func(t *testing.T) {
