@@ -113,6 +113,7 @@ func TestParseFaults(t *testing.T) {
 		{"no unit", "  - lapse: resource:lock", "  - wait: 20", `dive.md:18: "20" is not a time (write it with its unit: 20ms, 1.5s)`},
 		{"waits too long", "  - lapse: resource:lock", "  - wait: 3s", `path "blind-del" waits 3s (a run may wait 2s in all)`},
 		{"acts after its crash", "      - C: SET resource:lock ccc", "      - crash: C\n      - C: SET resource:lock ccc", `dive.md:27: C acts after its crash (it crashed in line 26; let another actor go on)`},
+		{"race in real time", "      - C: SET resource:lock ccc", "      - race: [{A: GET k}, {B: GET k}]\n      - A: work\n        at: 20ms\n      - C: SET resource:lock ccc", `dive.md:26: path "blind-del" has both times and a race (in real time actors go side by side; give their steps the same ` + "`at`)"},
 		{"command not allowed", "A: DEL resource:lock", "A: FLUSHALL", `dive.md:24: `},
 		{"unbalanced quotes", "A: DEL resource:lock", `A: DEL "resource:lock`, `dive.md:24: `},
 		{"colon in a command", "A: DEL resource:lock", `A: SET k "a: b"`, `dive.md:24: "- A: SET k \"a: b\"" holds a second colon (put the value in quotes where it holds ` + "`: `)"},
