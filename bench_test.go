@@ -28,7 +28,7 @@ import (
 
 	"lockstep/components"
 	"lockstep/content"
-	"lockstep/figures"
+	"lockstep/figures/run"
 	"lockstep/handlers"
 	"lockstep/lua"
 	"lockstep/sandbox"
@@ -114,7 +114,7 @@ func newBench(t *testing.T) *bench {
 	sql, err := sandbox.OpenSQL(t.Context(), "")
 	must(t, err)
 	t.Cleanup(func() { sql.Close() })
-	runner := &figures.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}
+	runner := &run.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}
 	site, err := handlers.New(os.DirFS(dir), scripts, course, runner, slog.New(slog.DiscardHandler), handlers.Settings{})
 	must(t, err)
 
@@ -147,7 +147,7 @@ func listen(t *testing.T, h http.Handler) string {
 
 // noop is the endpoint of a verdict without a server behind it: the same router,
 // recovery and headers, and the same fragment, rendered from a result at hand.
-func noop(t *testing.T, course *content.Course, runner *figures.Runner, site string) http.Handler {
+func noop(t *testing.T, course *content.Course, runner *run.Runner, site string) http.Handler {
 	t.Helper()
 	page, _ := course.Page("/b/b/b/b")
 	fig := page.Figures[0]

@@ -21,6 +21,7 @@ import (
 
 	"lockstep/content"
 	"lockstep/figures"
+	"lockstep/figures/run"
 )
 
 // TestFigures runs every path of every figure, and every session, on the real
@@ -83,7 +84,7 @@ var alone = sync.OnceValues(func() ([]visitedPath, error) {
 				}
 				v := visitedPath{page: p, fig: fig, path: path}
 				result, err := s.runner.Run(context.Background(), fig, path)
-				var needs *figures.NeedsError
+				var needs *run.NeedsError
 				switch {
 				case err == nil:
 					v.pattern, v.status, v.counts = regexp.MustCompile(result.Pattern), result.Status.String(), countsOf(result.Explored)

@@ -21,6 +21,7 @@ import (
 
 	"lockstep/content"
 	"lockstep/figures"
+	"lockstep/figures/run"
 	"lockstep/handlers"
 	"lockstep/lua"
 	"lockstep/sandbox"
@@ -79,7 +80,7 @@ type served struct {
 	box    *sandbox.Sandbox
 	sql    *sandbox.SQL
 	course *content.Course
-	runner *figures.Runner
+	runner *run.Runner
 	site   *handlers.Site
 	http   *httptest.Server
 }
@@ -126,7 +127,7 @@ func open(ctx context.Context, set setup) (*served, error) {
 		box.Close()
 		return nil, err
 	}
-	s := &served{box: box, sql: sql, course: course, runner: &figures.Runner{Sandbox: box, SQL: sql, Limit: set.limit}}
+	s := &served{box: box, sql: sql, course: course, runner: &run.Runner{Sandbox: box, SQL: sql, Limit: set.limit}}
 	s.site, err = handlers.New(set.content, scripts, course, s.runner, set.log, set.settings)
 	if err != nil {
 		sql.Close()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/figures"
+	"lockstep/figures/expr"
 )
 
 // A chart is a run in real time on one clock: a track for each actor, one for
@@ -222,7 +223,7 @@ func (c *chart) runOf(mine []figures.Entry, i int) int {
 	n := 1
 	for ; i+n < len(mine); n++ {
 		a, b := mine[i], mine[i+n]
-		if a.Command == "" || b.Command != a.Command || figures.Print(b.Reply) != figures.Print(a.Reply) || b.AtUS-mine[i+n-1].AtUS > c.Length/near {
+		if a.Command == "" || b.Command != a.Command || expr.Print(b.Reply) != expr.Print(a.Reply) || b.AtUS-mine[i+n-1].AtUS > c.Length/near {
 			break
 		}
 	}
@@ -240,7 +241,7 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 		switch {
 		case e.Command != "":
 			n := c.runOf(mine, i)
-			p := point{From: at, To: at, Kind: "refused", Title: whole(at) + ": " + e.Command + " → " + figures.Print(e.Reply)}
+			p := point{From: at, To: at, Kind: "refused", Title: whole(at) + ": " + e.Command + " → " + expr.Print(e.Reply)}
 			if answered(e) {
 				p.Kind = "granted"
 			}
@@ -251,12 +252,12 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 			}
 			if n >= 3 {
 				p.To, p.Kind = c.at(mine[i+n-1].AtUS), "tries "+p.Kind
-				p.Title = strconv.Itoa(n) + " times " + e.Command + " → " + figures.Print(e.Reply)
+				p.Title = strconv.Itoa(n) + " times " + e.Command + " → " + expr.Print(e.Reply)
 				w.Text, w.Rank = strconv.Itoa(n)+" × "+shortCommand(e.Command)+" → "+clip(shortReply(e.Reply), 16), 1
 				i += n - 1
 			}
 			t.Points = append(t.Points, p)
-			if n >= 3 || !repeated || answered(e) || figures.Print(e.Reply) != figures.Print(last.Reply) {
+			if n >= 3 || !repeated || answered(e) || expr.Print(e.Reply) != expr.Print(last.Reply) {
 				t.Texts = append(t.Texts, w) // a refusal is told once
 			}
 			if last = e; n >= 3 {

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/content"
 	"lockstep/figures"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 	"lockstep/static"
 )
@@ -231,7 +232,7 @@ func TestBrokenPageListsFaults(t *testing.T) {
 
 func TestRecordedStatus(t *testing.T) {
 	rule := func(s figures.Status, text string) figures.Rule {
-		return figures.Rule{Status: s, Text: figures.Template{Source: text}}
+		return figures.Rule{Status: s, Text: expr.Template{Source: text}}
 	}
 	for _, test := range []struct {
 		static string

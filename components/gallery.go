@@ -5,6 +5,7 @@ import (
 
 	"lockstep/content"
 	"lockstep/figures"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 )
 
@@ -63,7 +64,7 @@ func labelled(id, title, key string, labels []string) *figures.Figure {
 		text := "The recorded verdict of this path: " + label + "."
 		f.Paths = append(f.Paths, &figures.Path{
 			ID: fmt.Sprintf("p%d", i+1), Label: label, Actor: actor, Static: text,
-			Verdicts: []figures.Rule{{Status: figures.Statuses()[i%5], Text: figures.Template{Source: text}}},
+			Verdicts: []figures.Rule{{Status: figures.Statuses()[i%5], Text: expr.Template{Source: text}}},
 		})
 	}
 	return f

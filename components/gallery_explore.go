@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockstep/figures"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 )
 
@@ -44,9 +45,9 @@ func scheduling(id string, actors int, key string, conditions ...string) *figure
 		name := string(rune('A' + i))
 		f.Actors = append(f.Actors, figures.Actor{Name: name, Label: "client " + name})
 		p.Programs = append(p.Programs, figures.Program{Actor: name, Steps: []figures.Step{
-			{Kind: figures.Send, Command: figures.Command{Source: "SET " + key + " " + name + " NX PX 30000"}, Stop: true, Enter: true},
+			{Kind: figures.Send, Command: expr.Command{Source: "SET " + key + " " + name + " NX PX 30000"}, Stop: true, Enter: true},
 			{Kind: figures.Work, Leave: true},
-			{Kind: figures.Send, Command: figures.Command{Source: "DEL " + key}},
+			{Kind: figures.Send, Command: expr.Command{Source: "DEL " + key}},
 		}})
 	}
 	p.Events = []figures.Event{{Kind: figures.Lapse, Key: key, Name: "lapse", Times: 1}}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/figures"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 )
 
@@ -66,7 +67,7 @@ func shortReply(v sandbox.Value) string {
 			return "empty"
 		}
 	}
-	return figures.Print(v)
+	return expr.Print(v)
 }
 
 // shortCommand is a command that fits on a wire: its first word, or the name of

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/figures"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 )
 
@@ -25,7 +26,7 @@ func twoWorkers(steps ...figures.Step) *figures.Figure {
 }
 
 func sent(actor, command string) figures.Step {
-	return figures.Step{Kind: figures.Send, Actor: actor, Command: figures.Command{Source: command}}
+	return figures.Step{Kind: figures.Send, Actor: actor, Command: expr.Command{Source: command}}
 }
 
 // A script is a run made by hand: what was sent when, in ms, and what a server
@@ -215,7 +216,7 @@ func TestHowLongAPathTakes(t *testing.T) {
 		{"the last moment", []figures.Step{sent("A", takeA), at(750, sent("A", freeA))}, "0.8 s"},
 		{"the last beat", []figures.Step{sent("A", takeA), every(100, 900, sent("A", extendA))}, "0.9 s"},
 		{"a wait", []figures.Step{sent("A", takeA), {Kind: figures.Wait, For: ms(300)}}, "0.3 s"},
-		{"the lapse of a lease", []figures.Step{sent("A", takeA), {Kind: figures.Lapse, Key: figures.Template{Source: testLock}}}, "0.3 s"},
+		{"the lapse of a lease", []figures.Step{sent("A", takeA), {Kind: figures.Lapse, Key: expr.Template{Source: testLock}}}, "0.3 s"},
 		{"retries until the lease ends", []figures.Step{sent("A", takeA), retry(at(20, sent("B", takeB))), sent("B", "SET x 1")}, "0.3 s"},
 		{"retries for a lease that was renewed", []figures.Step{sent("A", takeA), every(100, 500, sent("A", extendA)), retry(at(550, sent("B", takeB)))}, "0.8 s"},
 	} {
@@ -299,8 +300,8 @@ func longRun() (*figures.Figure, *script) {
 	f := twoWorkers(sent("A", takeA), sent("B", takeB), figures.Step{Kind: figures.Stop, Actor: "A"})
 	f.Paths[0].Steps[1].Timed, f.Paths[0].Steps[1].At = true, 700*time.Millisecond
 	f.Paths[0].Sample.Values = []figures.Observation{
-		{Name: "lease", Command: figures.Command{Source: "PTTL resource:lock"}},
-		{Name: "account", Command: figures.Command{Source: "GET account"}},
+		{Name: "lease", Command: expr.Command{Source: "PTTL resource:lock"}},
+		{Name: "account", Command: expr.Command{Source: "GET account"}},
 	}
 	s := newScript()
 	s.sent(1, "A", takeA, "OK").hold(2, 100, "a", 299)

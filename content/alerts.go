@@ -24,7 +24,7 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 
-	"lockstep/figures"
+	"lockstep/figures/read"
 )
 
 // An alertKind is one of the words after `> [!`.
@@ -138,7 +138,7 @@ func (d *draft) alerts(pc parser.Context) {
 			}
 		}
 		if !found {
-			d.fault(line, figures.Nearest(mark.word, words), "unknown kind of block %q", mark.word)
+			d.fault(line, read.Nearest(mark.word, words), "unknown kind of block %q", mark.word)
 		}
 	}
 	for _, first := range nodes[*alertNode](d.doc) {

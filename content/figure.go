@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/chroma/v2/lexers"
 	"github.com/yuin/goldmark/ast"
 
-	"lockstep/figures"
+	"lockstep/figures/read"
 )
 
 // The info words of fences that are more than code.
@@ -63,7 +63,7 @@ func (l *loader) fences(d *draft) {
 		d.closed(f)
 		switch f.word {
 		case figureFence:
-			figure, faults := figures.Parse(f.text, d.page.File, f.body, l.scripts)
+			figure, faults := read.Figure(f.text, d.page.File, f.body, l.scripts)
 			d.page.Faults = append(d.page.Faults, faults...)
 			if figure == nil || len(faults) > 0 {
 				d.figureFailed = true
@@ -95,7 +95,7 @@ func (l *loader) fences(d *draft) {
 			d.dives = append(d.dives, cards{len(d.parts), f.line})
 			d.put(n, Part{})
 		case sessionFence:
-			session, faults := figures.ParseSession(f.text, d.page.File, f.body, l.scripts)
+			session, faults := read.Session(f.text, d.page.File, f.body, l.scripts)
 			d.page.Faults = append(d.page.Faults, faults...)
 			if session != nil {
 				d.page.Sessions = append(d.page.Sessions, session)
@@ -144,7 +144,7 @@ func (l *loader) listings(d *draft, f fence) {
 		named = true
 		script, ok := l.scripts[name]
 		if !ok {
-			d.fault(f.body+i, figures.Nearest(name, known), "there is no script %q", name)
+			d.fault(f.body+i, read.Nearest(name, known), "there is no script %q", name)
 			continue
 		}
 		parent.InsertBefore(parent, f.node, &partNode{index: len(d.parts)})

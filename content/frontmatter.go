@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"lockstep/figures"
+	"lockstep/figures/read"
 )
 
 // The keys that front matter knows, and those of an entry of its lists.
@@ -105,7 +105,7 @@ func (f frontMatter) read(block []byte) {
 	d.keyLine = map[string]int{}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(block, &doc); err != nil {
-		p.Faults = append(p.Faults, figures.YAMLFault(err, block, p.File, 2))
+		p.Faults = append(p.Faults, read.YAMLFault(err, block, p.File, 2))
 		return
 	}
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: 0}
@@ -200,7 +200,7 @@ func (f frontMatter) entries(n *yaml.Node, what string, known []string) ([]entry
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if !slices.Contains(known, key.Value) {
-			f.fault(key, figures.Nearest(key.Value, known), "unknown key %q in %s", key.Value, what)
+			f.fault(key, read.Nearest(key.Value, known), "unknown key %q in %s", key.Value, what)
 			continue
 		}
 		if first, twice := find(entries, key.Value); twice {

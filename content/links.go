@@ -15,7 +15,7 @@ import (
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/text/unicode/norm"
 
-	"lockstep/figures"
+	"lockstep/figures/read"
 )
 
 // link settles what needs the other pages: links, related pages, cards.
@@ -72,7 +72,7 @@ func (l *loader) relatedPage(d *draft, course *Course, r *related) *Page {
 	}
 	if !strings.HasSuffix(r.page, ".md") {
 		ids := slices.Sorted(maps.Keys(course.byID))
-		d.fault(r.line, figures.Nearest(r.page, ids), "no page has the id %q", r.page)
+		d.fault(r.line, read.Nearest(r.page, ids), "no page has the id %q", r.page)
 		return nil
 	}
 	t, problem, hint := l.target(d, course, &url.URL{Path: r.page})
@@ -254,7 +254,7 @@ func (l *loader) inside(d *draft, t target, u *url.URL) (href string, away bool,
 		if t.draft != d {
 			where = t.page.URL
 		}
-		return "", false, fmt.Sprintf("%s has no anchor %q", where, fragment), figures.Nearest(fragment, anchors)
+		return "", false, fmt.Sprintf("%s has no anchor %q", where, fragment), read.Nearest(fragment, anchors)
 	}
 	return href + "#" + url.PathEscape(fragment), false, "", ""
 }
@@ -311,9 +311,9 @@ func run(t target, name string) (figure, problem, hint string) {
 		for _, p := range f.Paths {
 			paths = append(paths, p.ID)
 		}
-		return "", fmt.Sprintf("the figure %q has no path %q", id, pathID), figures.Nearest(pathID, paths)
+		return "", fmt.Sprintf("the figure %q has no path %q", id, pathID), read.Nearest(pathID, paths)
 	}
-	return "", fmt.Sprintf("%s has no figure %q", t.page.URL, id), figures.Nearest(id, ids)
+	return "", fmt.Sprintf("%s has no figure %q", t.page.URL, id), read.Nearest(id, ids)
 }
 
 // escape writes an address into an attribute.

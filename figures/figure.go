@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"lockstep/figures/expr"
 )
 
 // A Figure is a drawing whose paths run on a real server.
@@ -47,9 +49,6 @@ type Path struct {
 	Verdicts []Rule // the path's own, then the figure's
 	Static   string // the verdict where nothing can run; may be empty
 	Line     int
-
-	own map[string]bool // see ownConnections
-	sql bool            // it speaks to the SQL store
 }
 
 // Explores tells whether every schedule of the path is run.
@@ -62,6 +61,9 @@ func (p *Path) Timed() bool {
 		return s.Timed || s.Every > 0 || s.Retry != nil || s.Kind == Stop || s.Kind == Resume
 	})
 }
+
+// MaxWait bounds all waits of a path without times together.
+const MaxWait = 2 * time.Second
 
 // A Topology is the servers on which a figure's paths run. The zero value is
 // the one sandbox server.
@@ -131,17 +133,17 @@ type Step struct {
 	Kind    StepKind
 	Actor   string // who sends, works, crashes, stops or resumes
 	Target  string // the server of the topology, "all", or "sql"; of a fault: the server that it strikes
-	Command Command
-	Key     Template      // of a lapse
+	Command expr.Command
+	Key     expr.Template // of a lapse
 	For     time.Duration // of a wait
 	Race    []Step
-	Text    string // of work: what is done, for the reader
-	As      string // what the reply is called
-	Promise *Value // what the author promises that the reply is
-	Note    string // shown in the trace
-	Stop    bool   // in a program: "else: stop"
-	Enter   bool   // in a program: the mark "enter" follows this transition
-	Leave   bool   // in a program: the mark "leave" follows it
+	Text    string        // of work: what is done, for the reader
+	As      string        // what the reply is called
+	Promise *expr.Promise // what the author promises that the reply is
+	Note    string        // shown in the trace
+	Stop    bool          // in a program: "else: stop"
+	Enter   bool          // in a program: the mark "enter" follows this transition
+	Leave   bool          // in a program: the mark "leave" follows it
 	Line    int
 	Timed   bool          // it waits for At
 	At      time.Duration // counted from the start of the steps
@@ -182,19 +184,19 @@ type Program struct {
 
 // An Event may happen between any two transitions, or not at all.
 type Event struct {
-	Kind  StepKind // Lapse or Crash
-	Key   string   // of a lapse
-	Actor string   // of a crash
-	Name  string   // as it stands in a schedule: "lapse", "lapse:KEY", "crash:NAME"
-	If    *Expr    // nil: any time
-	Times int      // how often at most
+	Kind  StepKind   // Lapse or Crash
+	Key   string     // of a lapse
+	Actor string     // of a crash
+	Name  string     // as it stands in a schedule: "lapse", "lapse:KEY", "crash:NAME"
+	If    *expr.Expr // nil: any time
+	Times int        // how often at most
 	Line  int
 }
 
 // A Condition is a promise that a path makes.
 type Condition struct {
 	Name string
-	Expr *Expr
+	Expr *expr.Expr
 	Line int
 }
 
@@ -202,24 +204,37 @@ type Condition struct {
 type Observation struct {
 	Name     string
 	Target   string
-	Command  Command
+	Command  expr.Command
 	Received string // in place of a command: the actor whose commands the server counted
 	Line     int
 }
 
 // A Rule is a verdict and when it holds.
 type Rule struct {
-	When   *Expr // nil: always
+	When   *expr.Expr // nil: always
 	Status Status
-	Text   Template
+	Text   expr.Template
 	Line   int
 }
 
-// A Value is what an author wrote for a reply: nil, or text that is compared
-// with the reply as it prints, or a list of them.
-type Value struct {
-	Nil    bool
-	Text   string
-	List   []Value
-	IsList bool
+// maxLoads is how long the clients of all loads of a path may take together.
+const maxLoads = 5 * time.Second
+
+// length is how long a path in real time takes by its own clock.
+func (path *Path) Length() time.Duration {
+	if len(path.Loads) > 0 {
+		return maxLoads
+	}
+	var end time.Duration
+	for _, s := range path.Steps {
+		at := max(s.At, s.Until)
+		if s.Retry != nil {
+			at += s.Retry.For
+		}
+		if s.Kind == Wait {
+			at += s.For
+		}
+		end = max(end, at)
+	}
+	return end
 }

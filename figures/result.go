@@ -73,7 +73,8 @@ type Result struct {
 	// matches: the verdict, with what an author marked as varying left open.
 	Pattern string `json:"-"`
 
-	broken Faults // promises that an exploration found broken
+	// Unkept are the promised replies that didn't come in some schedule.
+	Unkept Faults `json:"-"`
 }
 
 // A Phase is the part of a run to which an entry of its trace belongs.
@@ -104,7 +105,7 @@ type Entry struct {
 	Race    int           `json:"race,omitempty"`     // entries sent at the same moment share a number > 0
 	Promise string        `json:"promised,omitempty"` // the reply that the author promised, where it differs
 
-	line int // of the step, for faults
+	Line int // of the step, for faults
 }
 
 // A SamplePoint is what was read at one moment of a path in real time.
@@ -120,6 +121,20 @@ type Moment struct {
 	StepsUS int64 // when the steps began, as in Result
 	Entry   *Entry
 	Sample  *SamplePoint
+}
+
+// A Tally is what the clients of one load did together.
+type Tally struct {
+	Sent      int64 // commands
+	TookMS    int64 // from the first to the last, in milliseconds
+	Done      int64 // rounds
+	GaveUp    int64 // rounds that ended at a retry or an "else: stop"
+	LongestMS int64 // the longest wait of one retry, in milliseconds
+}
+
+// Values are what the rules of a path may read of a tally.
+func (t Tally) Values() map[string]any {
+	return map[string]any{"sent": t.Sent, "took_ms": t.TookMS, "done": t.Done, "gave_up": t.GaveUp, "longest_ms": t.LongestMS}
 }
 
 // A Change is a key before and after the steps of a path.

@@ -2,10 +2,9 @@ package figures
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
-	"lockstep/lua"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 )
 
@@ -20,53 +19,9 @@ type Session struct {
 
 // An Exchange is one command of a session and its reply.
 type Exchange struct {
-	Command Command
+	Command expr.Command
 	Reply   string // "..." stands for what may differ from run to run
 	Line    int
-}
-
-var prompt = regexp.MustCompile(`^(?:[A-Z][A-Za-z0-9_]*)?> (.*)$`)
-
-// ParseSession reads a transcript that starts at line firstLine of file. A
-// line "> COMMAND" or "A> COMMAND" is a command, "# …" a remark, and all other
-// lines are replies.
-func ParseSession(text []byte, file string, firstLine int, scripts lua.Scripts) (*Session, Faults) {
-	p := &figureParser{reader: reader{file: file, offset: firstLine - 1}, scripts: scripts, fig: &Figure{}}
-	s := &Session{Text: strings.TrimRight(string(text), "\n"), File: file, Line: firstLine}
-	for i, line := range strings.Split(s.Text, "\n") {
-		m := prompt.FindStringSubmatch(line)
-		last := len(s.Exchanges) - 1
-		switch {
-		case m != nil:
-			c := p.sessionCommand(i+1, m[1])
-			s.Exchanges = append(s.Exchanges, Exchange{Command: c, Line: firstLine + i})
-		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
-		case last < 0:
-			p.fault(i+1, "commands start with `> `", "a session starts with a reply")
-		default:
-			s.Exchanges[last].Reply += strings.TrimRight(line, " ") + "\n"
-		}
-	}
-	for i, e := range s.Exchanges {
-		s.Exchanges[i].Reply = strings.TrimRight(e.Reply, "\n")
-		if e.Reply == "" && len(p.faults) == 0 {
-			p.fault(e.Line-firstLine+1, "write it as valkey-cli prints it, or `...` where it varies", "%s has no reply under it", e.Command.Source)
-		}
-	}
-	return s, p.faults
-}
-
-func (p *figureParser) sessionCommand(line int, source string) Command {
-	c, err := parseCommand(source, nil)
-	if err != nil {
-		p.fault(line, "commands are quoted as in valkey-cli", "%v in %q", err, source)
-		return c
-	}
-	p.checkCommand(line, c)
-	if args := c.sketch(); sandbox.Stateful(args) {
-		p.fault(line, "use a figure for it", "%s can't stand in a session", args[0])
-	}
-	return c
 }
 
 // CLI writes a reply as valkey-cli prints it.
@@ -95,14 +50,5 @@ func CLI(v sandbox.Value) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	return Print(v)
-}
-
-// sameReply compares a written reply with a real one; "..." matches anything.
-func sameReply(written, got string) bool {
-	parts := strings.Split(written, "...")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
-	}
-	return regexp.MustCompile("^(?s:" + strings.Join(parts, ".*") + ")$").MatchString(got)
+	return expr.Print(v)
 }

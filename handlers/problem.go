@@ -10,6 +10,8 @@ import (
 
 	"lockstep/components"
 	"lockstep/figures"
+	"lockstep/figures/explore"
+	"lockstep/figures/run"
 	"lockstep/sandbox"
 )
 
@@ -36,10 +38,10 @@ const statusGone = 499
 func explain(err error) *problem {
 	var (
 		known    *problem
-		needs    *figures.NeedsError
-		sim      *figures.SimulatedError
-		servers  *figures.ServersError
-		schedule *figures.ScheduleError
+		needs    *run.NeedsError
+		sim      *run.SimulatedError
+		servers  *run.ServersError
+		schedule *explore.ScheduleError
 		fault    figures.Fault
 		http4    *echo.HTTPError
 	)

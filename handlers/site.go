@@ -20,7 +20,7 @@ import (
 
 	"lockstep/components"
 	"lockstep/content"
-	"lockstep/figures"
+	"lockstep/figures/run"
 	"lockstep/lua"
 	"lockstep/static"
 )
@@ -37,7 +37,7 @@ type Settings struct {
 type Site struct {
 	fsys     fs.FS
 	scripts  lua.Scripts
-	runner   *figures.Runner
+	runner   *run.Runner
 	settings Settings
 	log      *slog.Logger
 	assets   *static.Assets
@@ -52,7 +52,7 @@ type Site struct {
 }
 
 // New makes a site of a course that has been loaded from fsys.
-func New(fsys fs.FS, scripts lua.Scripts, course *content.Course, runner *figures.Runner, log *slog.Logger, settings Settings) (*Site, error) {
+func New(fsys fs.FS, scripts lua.Scripts, course *content.Course, runner *run.Runner, log *slog.Logger, settings Settings) (*Site, error) {
 	assets, err := static.Load(static.FS())
 	if err != nil {
 		return nil, err

@@ -19,6 +19,8 @@ import (
 
 	"lockstep/content"
 	"lockstep/figures"
+	"lockstep/figures/explore"
+	"lockstep/figures/run"
 	"lockstep/lua"
 	"lockstep/sandbox"
 )
@@ -125,7 +127,7 @@ func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Lo
 
 // runner opens the stores on which figures run, and gives a run two seconds of
 // waiting and one for everything else.
-func (o *options) runner(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*figures.Runner, func(), error) {
+func (o *options) runner(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*run.Runner, func(), error) {
 	box, err := o.sandbox(ctx, scripts, log)
 	if err != nil {
 		return nil, nil, err
@@ -139,7 +141,7 @@ func (o *options) runner(ctx context.Context, scripts lua.Scripts, log *slog.Log
 		sql.Close()
 		box.Close()
 	}
-	return &figures.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}, closeBoth, nil
+	return &run.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}, closeBoth, nil
 }
 
 type checkCommand struct{}
@@ -175,7 +177,7 @@ type report struct {
 }
 
 // check runs all figures and sessions of a course.
-func check(ctx context.Context, course *content.Course, runner *figures.Runner) (report, error) {
+func check(ctx context.Context, course *content.Course, runner *run.Runner) (report, error) {
 	var r report
 	for _, page := range course.Pages {
 		for _, fig := range page.Figures {
@@ -208,13 +210,13 @@ func check(ctx context.Context, course *content.Course, runner *figures.Runner) 
 }
 
 // checkSchedule runs the schedule that a page links to.
-func checkSchedule(ctx context.Context, page *content.Page, link content.ScheduleLink, runner *figures.Runner) (figures.Faults, error) {
+func checkSchedule(ctx context.Context, page *content.Page, link content.ScheduleLink, runner *run.Runner) (figures.Faults, error) {
 	figure, path, _ := strings.Cut(link.Run, ".")
 	fig, pa, ok := link.Page.Find(figure, path)
 	if !ok {
 		return nil, nil // a fault of loading
 	}
-	var impossible *figures.ScheduleError
+	var impossible *explore.ScheduleError
 	_, err := runner.Replay(ctx, fig, pa, link.Schedule)
 	if errors.As(err, &impossible) {
 		return figures.Faults{{File: page.File, Line: link.Line, Message: "the schedule " + link.Schedule + " of " + link.Run + " can't happen: " + impossible.Error()}}, nil

@@ -1,0 +1,121 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockstep/figures"
+	"lockstep/sandbox"
+)
+
+// loads runs a path's loads one after another.
+func (t *timedRun) loads(ctx context.Context) error {
+	for _, l := range t.path.Loads {
+		tally, err := t.load(ctx, l)
+		if err != nil {
+			return err
+		}
+		counted := figures.Tally{
+			Sent: tally.sent.Load(), TookMS: tally.took.Milliseconds(), Done: tally.done.Load(),
+			GaveUp: tally.gaveUp.Load(), LongestMS: time.Duration(tally.longest.Load()).Milliseconds(),
+		}.Values()
+		t.note(figures.Entry{
+			Phase: figures.PhaseSteps, Name: l.Name, Reply: counted,
+			Event: fmt.Sprintf("load %s: %d clients × %d: %d commands in %d ms", l.Name, l.Clients, l.Times, tally.sent.Load(), tally.took.Milliseconds()),
+		}, func() {
+			t.result.Commands += int(tally.sent.Load())
+			t.bind(l.Name, counted)
+		})
+	}
+	return nil
+}
+
+// A counter is what the clients of one load did together.
+type counter struct {
+	sent, done, gaveUp, longest atomic.Int64
+	took                        time.Duration
+}
+
+// load runs one load: so many clients, each on a connection of its own, all
+// starting at the same moment.
+func (t *timedRun) load(ctx context.Context, l figures.Load) (*counter, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	conns := make([]*sandbox.Conn, l.Clients)
+	for i := range conns {
+		conn, err := t.db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		conns[i] = conn
+	}
+	var wg sync.WaitGroup
+	sum, start := &counter{}, make(chan struct{})
+	for i, conn := range conns {
+		wg.Go(func() {
+			<-start
+			for n := range l.Times {
+				if err := round(ctx, l, conn, i, n, sum); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	begun := time.Now()
+	close(start)
+	wg.Wait()
+	sum.took = time.Since(begun)
+	return sum, t.why(ctx)
+}
+
+// round is one client doing the steps once.
+func round(ctx context.Context, l figures.Load, conn *sandbox.Conn, client, n int, sum *counter) error {
+	env := map[string]any{"self": "W" + strconv.Itoa(client+1), "round": n}
+	for _, s := range l.Steps {
+		args, _ := s.Command.Fill(env)
+		command := []sandbox.Command{sandbox.Cmd(args...)}
+		begun := time.Now()
+		var reply sandbox.Value
+		for {
+			replies, err := conn.Do(ctx, command)
+			if err != nil {
+				return err
+			}
+			sum.sent.Add(1)
+			if reply = replies[0]; s.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= s.Retry.For {
+				break
+			}
+			if err := pause(ctx, jittered(s.Retry)); err != nil {
+				return err
+			}
+		}
+		if s.Retry != nil {
+			atMost(&sum.longest, int64(time.Since(begun)))
+		}
+		if (s.Stop || s.Retry != nil) && figures.Failed(reply) {
+			sum.gaveUp.Add(1)
+			return nil
+		}
+		if s.As != "" {
+			env[s.As] = reply
+		}
+	}
+	sum.done.Add(1)
+	return nil
+}
+
+// atMost raises a number to n where it is below.
+func atMost(number *atomic.Int64, n int64) {
+	for {
+		old := number.Load()
+		if n <= old || number.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockstep/figures"
+	"lockstep/figures/expr"
+	"lockstep/sandbox"
+)
+
+// A Runner runs paths on a sandbox.
+type Runner struct {
+	Sandbox *sandbox.Sandbox
+	SQL     *sandbox.SQL  // for figures whose fence stands at another store
+	Limit   time.Duration // wall time of one run, waiting for a database aside
+
+	known sync.Map // *Path -> *Explored: its last complete exploration
+	plans sync.Map // *Path -> *plan
+}
+
+// A NeedsError says that the server lacks a command which a path needs.
+type NeedsError struct {
+	Command string
+	Since   string // "Valkey 9.0"; empty where it isn't known
+	Engine  sandbox.Engine
+}
+
+func (e *NeedsError) Error() string {
+	if e.Since == "" {
+		return fmt.Sprintf("%s %s has no %s", e.Engine.Name, e.Engine.Version, e.Command)
+	}
+	return fmt.Sprintf("%s came with %s; this server is %s %s", e.Command, e.Since, e.Engine.Name, e.Engine.Version)
+}
+
+// A SimulatedError says that the embedded server would answer a command of the
+// path otherwise than Valkey does.
+type SimulatedError struct{ Command string }
+
+func (e *SimulatedError) Error() string {
+	return fmt.Sprintf("the simulated server answers %s otherwise than Valkey", e.Command)
+}
+
+// A ServersError says that this machine can't give a path the servers it needs.
+type ServersError struct{ Engine sandbox.Engine }
+
+func (e *ServersError) Error() string {
+	return fmt.Sprintf("this path needs several servers of its own, and this site has the one %s", e.Engine.Mode)
+}
+
+// Run runs one path and judges what the server answered. The error is a fault
+// of the dive (Fault), a NeedsError, a SimulatedError, a ServersError, or the
+// sandbox's: ErrBusy, ErrDown or ErrLate.
+func (r *Runner) Run(ctx context.Context, fig *figures.Figure, path *figures.Path) (*figures.Result, error) {
+	return r.Watch(ctx, fig, path, nil)
+}
+
+// Watch is Run, and tells watch what happens as it happens where the path runs
+// in real time.
+func (r *Runner) Watch(ctx context.Context, fig *figures.Figure, path *figures.Path, watch func(figures.Moment)) (*figures.Result, error) {
+	if err := r.able(fig, path); err != nil {
+		return nil, err
+	}
+	if path.Explores() {
+		return r.explore(ctx, fig, path)
+	}
+	var result *figures.Result
+	err := r.lend(ctx, fig, path, func(on servers) error {
+		ctx, cancel := context.WithTimeout(ctx, r.Limit+path.Length())
+		defer cancel()
+		run := newRun(fig, path, r.plan(path), on)
+		result = run.result
+		defer run.close()
+		if path.Timed() {
+			return run.timed(ctx, watch)
+		}
+		return run.all(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Engine = r.Sandbox.Engine()
+	if r.plan(path).sql {
+		store := r.SQL.Engine()
+		result.Store = &store
+	}
+	return result, nil
+}
+
+// lend borrows what a path runs on.
+func (r *Runner) lend(ctx context.Context, fig *figures.Figure, path *figures.Path, f func(servers) error) error {
+	var on servers
+	inner := func() error { return f(on) }
+	if r.plan(path).sql {
+		inner = func() error {
+			return r.SQL.Use(ctx, func(sql *sandbox.SQLRun) error {
+				on.sql = sql
+				return f(on)
+			})
+		}
+	}
+	cluster := func(c *sandbox.Cluster) error {
+		on.cluster = c
+		return inner()
+	}
+	switch {
+	case fig.Topology.Replicas > 0:
+		return r.Sandbox.Replicated(ctx, fig.Topology.Replicas, cluster)
+	case fig.Topology.Independent > 0:
+		return r.Sandbox.Independent(ctx, fig.Topology.Independent, cluster)
+	}
+	return r.Sandbox.Use(ctx, func(db *sandbox.DB) error {
+		on.db = db
+		return inner()
+	})
+}
+
+// able tells whether the sandbox's server can run the path as Valkey would.
+func (r *Runner) able(fig *figures.Figure, path *figures.Path) error {
+	engine := r.Sandbox.Engine()
+	if fig.Topology.Several() && !r.Sandbox.Clusters() {
+		return &ServersError{Engine: engine}
+	}
+	for _, need := range path.Needs {
+		if !r.Sandbox.Has(need) {
+			return &NeedsError{Command: need, Since: sandbox.Since(need), Engine: engine}
+		}
+	}
+	if !engine.Simulated() {
+		return nil
+	}
+	for _, c := range commandsOf(path) {
+		if args := c.Sketch(); !r.Sandbox.Faithful(args) {
+			return &SimulatedError{Command: args[0]}
+		}
+	}
+	for _, o := range path.Observe {
+		if o.Received != "" {
+			return &SimulatedError{Command: "CLIENT INFO"}
+		}
+	}
+	return nil
+}
+
+// commandsOf are all that a path may send.
+func commandsOf(path *figures.Path) []expr.Command {
+	var all []expr.Command
+	var add func(steps []figures.Step)
+	add = func(steps []figures.Step) {
+		for _, s := range steps {
+			if s.Kind == figures.Send && s.Target != "sql" {
+				all = append(all, s.Command)
+			}
+			add(s.Race)
+		}
+	}
+	add(path.Setup)
+	add(path.Steps)
+	for _, program := range path.Programs {
+		add(program.Steps)
+	}
+	for _, load := range path.Loads {
+		add(load.Steps)
+	}
+	for _, o := range path.Observe {
+		if o.Received == "" && o.Target != "sql" {
+			all = append(all, o.Command)
+		}
+	}
+	return all
+}
