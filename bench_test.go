@@ -31,7 +31,8 @@ import (
 	"lockstep/figures/run"
 	"lockstep/handlers"
 	"lockstep/lua"
-	"lockstep/sandbox"
+	"lockstep/sandbox/server"
+	"lockstep/sandbox/sql"
 )
 
 // TestBench prints how fast the site is, as ratios of one run: a verdict
@@ -108,10 +109,10 @@ func newBench(t *testing.T) *bench {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Scripts: sources})
+	box, err := server.Open(t.Context(), server.Options{Scripts: sources})
 	must(t, err)
 	t.Cleanup(func() { box.Close() })
-	sql, err := sandbox.OpenSQL(t.Context(), "")
+	sql, err := sql.Open(t.Context(), "")
 	must(t, err)
 	t.Cleanup(func() { sql.Close() })
 	runner := &run.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}

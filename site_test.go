@@ -24,7 +24,9 @@ import (
 	"lockstep/figures/run"
 	"lockstep/handlers"
 	"lockstep/lua"
-	"lockstep/sandbox"
+	"lockstep/sandbox/fleet"
+	"lockstep/sandbox/server"
+	"lockstep/sandbox/sql"
 )
 
 // TestMain ends what the tests share, and then looks for goroutines that
@@ -77,8 +79,9 @@ func need(t testing.TB, program string) string {
 
 // served is the course as the program serves it, in this process.
 type served struct {
-	box    *sandbox.Sandbox
-	sql    *sandbox.SQL
+	box    *server.Server
+	fleet  *fleet.Fleet
+	sql    *sql.Store
 	course *content.Course
 	runner *run.Runner
 	site   *handlers.Site
@@ -89,7 +92,7 @@ type served struct {
 type setup struct {
 	content  fs.FS // the course; the real one if nil
 	settings handlers.Settings
-	sandbox  sandbox.Options
+	sandbox  server.Options
 	limit    time.Duration // of one run
 	log      *slog.Logger
 }
@@ -118,19 +121,21 @@ func open(ctx context.Context, set setup) (*served, error) {
 		set.sandbox.Scripts[name] = s.Source
 	}
 	set.sandbox.Log = set.log
-	box, err := sandbox.Open(ctx, set.sandbox)
+	box, err := server.Open(ctx, set.sandbox)
 	if err != nil {
 		return nil, err
 	}
-	sql, err := sandbox.OpenSQL(ctx, "")
+	sql, err := sql.Open(ctx, "")
 	if err != nil {
 		box.Close()
 		return nil, err
 	}
-	s := &served{box: box, sql: sql, course: course, runner: &run.Runner{Sandbox: box, SQL: sql, Limit: set.limit}}
+	fleet := fleet.Open(box, 2)
+	s := &served{box: box, fleet: fleet, sql: sql, course: course, runner: &run.Runner{Sandbox: box, Fleet: fleet, SQL: sql, Limit: set.limit}}
 	s.site, err = handlers.New(set.content, scripts, course, s.runner, set.log, set.settings)
 	if err != nil {
 		sql.Close()
+		fleet.Close()
 		box.Close()
 		return nil, err
 	}
@@ -143,6 +148,7 @@ func (s *served) close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 	s.sql.Close()
+	s.fleet.Close()
 	s.box.Close()
 }
 

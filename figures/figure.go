@@ -1,5 +1,8 @@
-// Package figures knows what a live figure is: it reads one from YAML, runs its
-// paths on the sandbox, and judges what the server answered.
+// Package figures is the nouns of the figure language: a figure, its paths and
+// steps, programs and events, and what a run of a path shows. It also judges a
+// result by the rules of its path.
+//
+// Package read makes figures of YAML, run runs them, explore runs every order.
 package figures
 
 import (

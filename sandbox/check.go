@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -147,8 +148,11 @@ func nearest(name string) string {
 	return "did you mean " + best + "?"
 }
 
-// aclCommands are what the runs' user may do, in the ACL's words.
-func aclCommands() []string {
+// Allowed are the names of the commands that a run may send, in capitals.
+func Allowed() []string { return slices.Sorted(maps.Keys(allowed)) }
+
+// ACLCommands are what the runs' user may do, in the ACL's words.
+func ACLCommands() []string {
 	list := strings.Fields(ownCommands)
 	for name := range allowed {
 		name = strings.ToLower(name)

@@ -65,7 +65,7 @@ func State() Command {
 
 // send gives the words that go to a server for the command; ok is false for a
 // script that does not exist.
-func (c *Command) send(cat *catalogue, flushing []any) (words []any, ok bool) {
+func (c *Command) send(cat *Catalogue, flushing []any) (words []any, ok bool) {
 	switch c.kind {
 	case flush:
 		return flushing, true
@@ -79,6 +79,10 @@ func (c *Command) send(cat *catalogue, flushing []any) (words []any, ok bool) {
 	}
 	return c.words, len(c.words) > 0
 }
+
+// Scripted tells whether the server runs a script for the command, or the command
+// is the sandbox's own.
+func (c *Command) Scripted() bool { return c.kind != plain }
 
 // scriptName is what tells the name of a script from its text.
 var scriptName = regexp.MustCompile(`^[A-Za-z0-9_-]+\.lua$`)

@@ -24,10 +24,10 @@ const (
 	longestDrain = 3 * time.Second  // for the server to be done with a connection
 )
 
-// A link is one connection to the server, in one database, as the user that runs
+// A Link is one connection to the server, in one database, as the user that runs
 // are. It is never shared between runs unless it is as good as new.
-type link struct {
-	inst   *instance
+type Link struct {
+	to     *Access
 	number int // the database
 	client *redis.Client
 	conn   *redis.Conn
@@ -47,10 +47,10 @@ type link struct {
 // options are those of every client of the sandbox: no retries (a script that
 // was cut off would run again), RESP2, and nothing on the wire that nobody asked
 // for. Deadlines are the wire's.
-func options(network, addr string, as login) *redis.Options {
+func options(network, addr string, as Login) *redis.Options {
 	return &redis.Options{
 		Network: network, Addr: addr,
-		Username: as.user, Password: as.password,
+		Username: as.User, Password: as.Password,
 		Protocol:                 2,
 		MaxRetries:               -1,
 		ContextTimeoutEnabled:    true,
@@ -65,19 +65,19 @@ func options(network, addr string, as login) *redis.Options {
 	}
 }
 
-// dial connects to the server, enters the database and becomes the runner. With
+// Dial connects to the server, enters the database and becomes the runner. With
 // counting, a tally is kept of what comes down the connection.
-func (inst *instance) dial(ctx, life context.Context, number int, study, counting bool) (*link, error) {
-	raw, err := inst.connect(ctx)
+func (a *Access) Dial(ctx, life context.Context, number int, study, counting bool) (*Link, error) {
+	raw, err := a.connect(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return nil, Ended(ctx)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrDown, err)
 	}
-	l := &link{inst: inst, number: number, study: study, wire: &wire{Conn: raw}}
+	l := &Link{to: a, number: number, study: study, wire: &wire{Conn: raw}}
 	l.forget = context.AfterFunc(life, l.wire.cut)
-	opt := options(inst.network, inst.addr, inst.lender)
+	opt := options(a.Network, a.Addr, a.Lender)
 	opt.ReadTimeout, opt.WriteTimeout = -2, -2 // the wire has deadlines of its own
 	opt.ReadBufferSize, opt.WriteBufferSize = 8<<10, 8<<10
 	if study {
@@ -92,8 +92,8 @@ func (inst *instance) dial(ctx, life context.Context, number int, study, countin
 	}
 	l.client = redis.NewClient(opt)
 	l.conn = l.client.Conn()
-	if err := l.greet(ctx, counting && inst.facts.counts); err != nil {
-		l.close()
+	if err := l.greet(ctx, counting && a.Counts); err != nil {
+		l.Close()
 		return nil, err
 	}
 	return l, nil
@@ -101,11 +101,11 @@ func (inst *instance) dial(ctx, life context.Context, number int, study, countin
 
 // connect opens a socket. A server that was just started, or is under load, may
 // have no room in its queue for a moment.
-func (inst *instance) connect(ctx context.Context) (net.Conn, error) {
+func (a *Access) connect(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
 	deadline := time.Now().Add(time.Second)
 	for {
-		conn, err := d.DialContext(ctx, inst.network, inst.addr)
+		conn, err := d.DialContext(ctx, a.Network, a.Addr)
 		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(deadline) {
 			return conn, err
 		}
@@ -120,15 +120,15 @@ func (inst *instance) connect(ctx context.Context) (net.Conn, error) {
 // greet selects the database as the one user that may, and then becomes the user
 // that may not. (Should that fail, Valkey may leave the reply out, and the greeting
 // is late.)
-func (l *link) greet(ctx context.Context, counting bool) error {
+func (l *Link) greet(ctx context.Context, counting bool) error {
 	sent := []redis.Cmder{
 		redis.NewCmd(ctx, "SELECT", l.number),
-		redis.NewCmd(ctx, "AUTH", l.inst.runner.user, l.inst.runner.password),
+		redis.NewCmd(ctx, "AUTH", l.to.Runner.User, l.to.Runner.Password),
 	}
 	if counting {
 		sent = append(sent, redis.NewCmd(ctx, clientInfo.words...))
 	}
-	if err := l.roundTrip(ctx, sent, int64(l.inst.replyBytes), l.inst.answer); err != nil {
+	if err := l.roundTrip(ctx, sent, int64(l.to.ReplyBytes), l.to.Answer); err != nil {
 		return err
 	}
 	for _, cmd := range sent {
@@ -137,24 +137,24 @@ func (l *link) greet(ctx context.Context, counting bool) error {
 		}
 	}
 	if counting {
-		n, err := countOf(sent[2].(*redis.Cmd).Val())
+		n, err := CountOf(sent[2].(*redis.Cmd).Val())
 		l.tally = &tally{other: n + 1} // and this question
 		return err
 	}
 	return nil
 }
 
-// do sends commands in one round trip, or one for every thousand.
-func (l *link) do(ctx context.Context, commands []Command, flushing bool) ([]Value, error) {
+// Do sends commands in one round trip, or one for every thousand.
+func (l *Link) Do(ctx context.Context, commands []Command, flushing bool) ([]Value, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, ended(ctx)
+		return nil, Ended(ctx)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, fmt.Errorf("%w: the connection is closed", ErrDown)
 	}
-	patience := l.inst.answer
+	patience := l.to.Answer
 	for i := range commands {
 		if commands[i].stateful {
 			l.spoilt = true
@@ -184,20 +184,20 @@ func (l *link) do(ctx context.Context, commands []Command, flushing bool) ([]Val
 
 // exec sends one pipeline: a flush if the database is not clean yet, and the
 // commands.
-func (l *link) exec(ctx context.Context, commands []Command, flushing bool, patience time.Duration) ([]Value, error) {
+func (l *Link) exec(ctx context.Context, commands []Command, flushing bool, patience time.Duration) ([]Value, error) {
 	background := context.Background()
 	sent := make([]redis.Cmder, 0, len(commands)+1)
 	if flushing {
-		sent = append(sent, redis.NewCmd(background, l.inst.flush...))
+		sent = append(sent, redis.NewCmd(background, l.to.Flush...))
 	}
 	for i := range commands {
-		words, ok := commands[i].send(l.inst.scripts, l.inst.flush)
+		words, ok := commands[i].send(l.to.Scripts, l.to.Flush)
 		if !ok {
 			return nil, fmt.Errorf("no such script: %v", commands[i].words)
 		}
 		sent = append(sent, redis.NewCmd(background, words...))
 	}
-	most := int64(l.inst.replyBytes)
+	most := int64(l.to.ReplyBytes)
 	if l.study {
 		most = studyBytes
 	}
@@ -216,7 +216,7 @@ func (l *link) exec(ctx context.Context, commands []Command, flushing bool, pati
 
 // roundTrip writes the pipeline and reads its replies. After an error the
 // connection is spoilt, and the server may still be at work.
-func (l *link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, patience time.Duration) error {
+func (l *Link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, patience time.Duration) error {
 	l.wire.begin(time.Now().Add(patience), most)
 	l.unread = true
 	stop := context.AfterFunc(ctx, l.wire.cut)
@@ -243,7 +243,7 @@ func (l *link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, pa
 	case errors.Is(err, errTooLong):
 		return fmt.Errorf("%w: the reply is longer than %d bytes", ErrTooMuch, most)
 	case cutOff && ctx.Err() != nil:
-		return ended(ctx)
+		return Ended(ctx)
 	case l.wire.wasCut():
 		return fmt.Errorf("%w: the connection was cut", ErrDown)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -253,7 +253,7 @@ func (l *link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, pa
 }
 
 // values gives the replies to commands, or says why they are none of a run's.
-func (l *link) values(replies []redis.Cmder) ([]Value, error) {
+func (l *Link) values(replies []redis.Cmder) ([]Value, error) {
 	values := make([]Value, len(replies))
 	for i, reply := range replies {
 		v, err := reply.(*redis.Cmd).Result()
@@ -275,7 +275,7 @@ func (l *link) values(replies []redis.Cmder) ([]Value, error) {
 }
 
 // plain gives a reply as a Value: the error replies within an array need it.
-func (l *link) plain(v any) (Value, error) {
+func (l *Link) plain(v any) (Value, error) {
 	items, ok := v.([]any)
 	if !ok {
 		return v, nil
@@ -297,19 +297,19 @@ func (l *link) plain(v any) (Value, error) {
 
 // refusal gives an error reply as a Value, unless it speaks of the server's own
 // condition and not of the command.
-func (l *link) refusal(reply error) (Value, error) {
+func (l *Link) refusal(reply error) (Value, error) {
 	text := reply.Error()
 	code, _, _ := strings.Cut(text, " ")
-	if code == "READONLY" && l.inst.node {
+	if code == "READONLY" && l.to.Node {
 		return Error(text), nil
 	}
 	switch code {
 	case "NOSCRIPT":
-		return nil, errNoScript
+		return nil, ErrNoScript
 	case "BUSY":
-		return nil, errHeld
+		return nil, ErrHeld
 	case "OOM":
-		return nil, errFull
+		return nil, ErrFull
 	case "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "NOAUTH", "WRONGPASS", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "NOREPLICAS":
 		// Such a reply within an array would also have put go-redis out of step
 		// with the server.
@@ -322,7 +322,7 @@ func (l *link) refusal(reply error) (Value, error) {
 }
 
 // unfit is why the commands ahead of a run's own failed.
-func (l *link) unfit(reply error) error {
+func (l *Link) unfit(reply error) error {
 	_, err := l.refusal(reply)
 	if err != nil {
 		return err
@@ -330,36 +330,45 @@ func (l *link) unfit(reply error) error {
 	return fmt.Errorf("%w: %w", ErrDown, reply)
 }
 
-// close closes a connection that is idle, or whose server is gone.
-func (l *link) close() {
+// Close closes a connection that is idle, or whose server is gone.
+func (l *Link) Close() {
 	l.closed = true
 	l.shut()
 }
 
-func (l *link) shut() {
+// Alive tells whether the connection, which is idle, still stands.
+func (l *Link) Alive() bool { return l.wire.alive() }
+
+// Fit tells whether the connection is as good as new.
+func (l *Link) Fit() bool { return !l.spoilt }
+
+// Cut ends what is under way, from whichever goroutine.
+func (l *Link) Cut() { l.wire.cut() }
+
+func (l *Link) shut() {
 	l.forget()
 	_ = l.conn.Close()
 	_ = l.client.Close()
 	_ = l.wire.Conn.Close()
 }
 
-// retire closes the connection, cutting short what is under way. If the server
+// Retire closes the connection, cutting short what is under way. If the server
 // may still be at work on what was sent, it gives a channel that closes when
 // the server is done.
-func (l *link) retire(life context.Context) <-chan struct{} {
+func (l *Link) Retire(life context.Context) <-chan struct{} {
 	l.wire.cut()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.drained == nil && !l.unread {
-		l.close()
+		l.Close()
 		return nil
 	}
 	return l.drain(life)
 }
 
-// hangUp is retire for a connection that also holds something when it is idle:
+// hangUp is Retire for a connection that also holds something when it is idle:
 // the channel it gives closes when the server has noticed.
-func (l *link) hangUp(life context.Context) <-chan struct{} {
+func (l *Link) hangUp(life context.Context) <-chan struct{} {
 	l.wire.cut()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -372,8 +381,8 @@ func (l *link) hangUp(life context.Context) <-chan struct{} {
 // closing is how long a crash waits for the server to have noticed it.
 const closing = 250 * time.Millisecond
 
-// crash cuts the connection, and waits a little until the server has noticed.
-func (l *link) crash(life context.Context) {
+// Crash cuts the connection, and waits a little until the server has noticed.
+func (l *Link) Crash(life context.Context) {
 	if done := l.hangUp(life); done != nil {
 		timer := time.NewTimer(closing)
 		defer timer.Stop()
@@ -388,7 +397,7 @@ func (l *link) crash(life context.Context) {
 // carried out, or dropped, all that it was sent: closing the socket at once
 // would leave that open. The connection of a server that died ends by itself;
 // one that does neither is killed, if it is ours.
-func (l *link) drain(life context.Context) <-chan struct{} {
+func (l *Link) drain(life context.Context) <-chan struct{} {
 	if l.drained != nil {
 		return l.drained
 	}
@@ -398,8 +407,8 @@ func (l *link) drain(life context.Context) <-chan struct{} {
 		defer close(l.drained)
 		defer l.shut()
 		defer context.AfterFunc(life, func() { _ = l.wire.Conn.Close() })()
-		if l.inst.kill != nil {
-			defer time.AfterFunc(longestDrain, l.inst.kill).Stop()
+		if l.to.Kill != nil {
+			defer time.AfterFunc(longestDrain, l.to.Kill).Stop()
 		}
 		l.wire.drain()
 	}()

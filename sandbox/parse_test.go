@@ -2,10 +2,6 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,45 +75,6 @@ func TestParseErrors(t *testing.T) {
 		}
 		if at.Message != test.message || at.Column != test.column {
 			t.Errorf("Parse(%q) = column %d: %s, want column %d: %s", test.line, at.Column, at.Message, test.column, test.message)
-		}
-	}
-}
-
-// TestParseAsTheServer has the server split lines: what comes down a socket as
-// plain text goes through the very function that valkey-cli uses.
-func TestParseAsTheServer(t *testing.T) {
-	s := open(t, Options{})
-	inst, err := s.keeper.current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{
-		`a`, `a b`, `  a	b  `, `"hello world"`, `"" ''`, `"\n\r\t\b\a\\\"\q"`, `"\x00\xfF\x4a"`, `"\xg0\x1"`, `'\n\'\\ '`,
-		`'say "hi"' "it's"`, `a"b c"`, `a'b c'`, `\n a\b`, `"é😀" é`, `"open`, `'open`, `"a"b`, `'a'b`, `"open\"`, `"open\`, `{"a":1}`,
-	} {
-		want, wrong := Parse(line)
-		conn, err := net.Dial("unix", inst.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = fmt.Fprintf(conn, "AUTH %s %s\r\nDEL line\r\nRPUSH line %s\r\nQUIT\r\n", inst.root.user, inst.root.password, line)
-		said, err := io.ReadAll(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.Close()
-		if refused := strings.Contains(string(said), "unbalanced quotes"); refused != (wrong != nil) {
-			t.Errorf("Parse(%q): %v; the server said %q", line, wrong, said)
-		}
-		if wrong != nil {
-			continue
-		}
-		got, err := inst.admin.LRange(t.Context(), "line", 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("Parse(%q) (-the server +Parse):\n%s", line, diff)
 		}
 	}
 }

@@ -23,9 +23,9 @@ var (
 	stateSource string
 )
 
-// A catalogue holds what the server is to know: the course's scripts by name,
+// A Catalogue holds what the server is to know: the course's scripts by name,
 // and the sandbox's own.
-type catalogue struct {
+type Catalogue struct {
 	sources map[string]string // by SHA1
 	named   map[string]any    // the SHA1 by name, as go-redis takes it
 }
@@ -36,8 +36,9 @@ var ownScripts = sync.OnceValue(func() (own struct{ peek, lapse, state any }) {
 	return own
 })
 
-func newCatalogue(scripts map[string]string) catalogue {
-	c := catalogue{sources: map[string]string{}, named: map[string]any{}}
+// NewCatalogue takes the course's scripts, by name.
+func NewCatalogue(scripts map[string]string) Catalogue {
+	c := Catalogue{sources: map[string]string{}, named: map[string]any{}}
 	for name, source := range scripts {
 		c.named[name] = c.add(source)
 	}
@@ -47,7 +48,7 @@ func newCatalogue(scripts map[string]string) catalogue {
 	return c
 }
 
-func (c catalogue) add(source string) string {
+func (c Catalogue) add(source string) string {
 	sha := sha1Of(source)
 	c.sources[sha] = source
 	return sha
@@ -59,15 +60,15 @@ func sha1Of(source string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// load hands every script to the server. The admin user does it: the users
+// Load hands every script to the server. The admin user does it: the users
 // that run them cannot.
-func (inst *instance) load(ctx context.Context, c catalogue) error {
+func (c Catalogue) Load(ctx context.Context, admin *redis.Client) error {
 	names := map[string]string{}
 	for name, sha := range c.named {
 		names[sha.(string)] = name
 	}
 	all := slices.Sorted(maps.Keys(c.sources))
-	pipe := inst.admin.Pipeline()
+	pipe := admin.Pipeline()
 	replies := make([]*redis.StringCmd, len(all))
 	for i, sha := range all {
 		replies[i] = pipe.ScriptLoad(ctx, c.sources[sha])

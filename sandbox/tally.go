@@ -23,7 +23,7 @@ var clientInfo = Cmd("CLIENT", "INFO")
 
 // exec sends commands down the link, which is locked, with the questions that
 // counting needs.
-func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience time.Duration) ([]Value, error) {
+func (t *tally) exec(ctx context.Context, l *Link, commands []Command, patience time.Duration) ([]Value, error) {
 	sent := make([]Command, 0, len(commands)+8)
 	at := make([]int, len(commands)) // where each of the actor's commands stands
 	around := make([]bool, len(commands))
@@ -61,11 +61,11 @@ func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience 
 		if !around[i] {
 			continue
 		}
-		before, err := countOf(replies[j-1])
+		before, err := CountOf(replies[j-1])
 		if err != nil {
 			return nil, err
 		}
-		after, err := countOf(replies[j+1])
+		after, err := CountOf(replies[j+1])
 		if err != nil {
 			return nil, err
 		}
@@ -80,12 +80,12 @@ func (t *tally) exec(ctx context.Context, l *link, commands []Command, patience 
 }
 
 // received gives the server's count of what actors sent.
-func (t *tally) received(ctx context.Context, l *link) (int64, error) {
-	values, err := l.do(ctx, []Command{clientInfo}, false)
+func (t *tally) received(ctx context.Context, l *Link) (int64, error) {
+	values, err := l.Do(ctx, []Command{clientInfo}, false)
 	if err != nil {
 		return 0, err
 	}
-	n, err := countOf(values[0])
+	n, err := CountOf(values[0])
 	if err != nil {
 		return 0, err
 	}
@@ -101,7 +101,7 @@ func (t *tally) received(ctx context.Context, l *link) (int64, error) {
 
 // countOf reads the number of commands from what CLIENT INFO answered. The
 // question itself isn't in it yet.
-func countOf(v Value) (int64, error) {
+func CountOf(v Value) (int64, error) {
 	text, _ := v.(string)
 	for _, field := range strings.Fields(text) {
 		if count, ok := strings.CutPrefix(field, "tot-cmds="); ok {

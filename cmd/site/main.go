@@ -22,7 +22,9 @@ import (
 	"lockstep/figures/explore"
 	"lockstep/figures/run"
 	"lockstep/lua"
-	"lockstep/sandbox"
+	"lockstep/sandbox/fleet"
+	"lockstep/sandbox/server"
+	"lockstep/sandbox/sql"
 )
 
 // options are the program's settings; each is a flag and an environment variable.
@@ -103,7 +105,7 @@ func (o *options) course() (fs.FS, lua.Scripts, *content.Course, error) {
 }
 
 // sandbox starts the server on which figures run, or joins the one named.
-func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*sandbox.Sandbox, error) {
+func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*server.Server, error) {
 	var embedded []string // nothing where this program can't be found, as without /proc
 	if self, err := os.Executable(); err == nil {
 		embedded = []string{self, "embedded-server"}
@@ -112,7 +114,7 @@ func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Lo
 	for name, s := range scripts {
 		sources[name] = s.Source
 	}
-	box, err := sandbox.Open(ctx, sandbox.Options{
+	box, err := server.Open(ctx, server.Options{
 		Server:          o.Server,
 		URL:             o.Valkey,
 		EmbeddedCommand: embedded,
@@ -132,16 +134,18 @@ func (o *options) runner(ctx context.Context, scripts lua.Scripts, log *slog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	sql, err := sandbox.OpenSQL(ctx, o.Postgres)
+	sql, err := sql.Open(ctx, o.Postgres)
 	if err != nil {
 		box.Close()
 		return nil, nil, fmt.Errorf("open the SQL store: %w", err)
 	}
-	closeBoth := func() {
+	fleet := fleet.Open(box, 2)
+	closeAll := func() {
 		sql.Close()
+		fleet.Close()
 		box.Close()
 	}
-	return &run.Runner{Sandbox: box, SQL: sql, Limit: 3 * time.Second}, closeBoth, nil
+	return &run.Runner{Sandbox: box, Fleet: fleet, SQL: sql, Limit: 3 * time.Second}, closeAll, nil
 }
 
 type checkCommand struct{}
@@ -228,7 +232,7 @@ type embeddedCommand struct{}
 
 // Run is the child process of a site that found no server.
 func (embeddedCommand) Run(ctx context.Context) error {
-	if err := sandbox.RunEmbedded(ctx, os.Stdin); err != nil && !errors.Is(err, context.Canceled) {
+	if err := server.RunEmbedded(ctx, os.Stdin); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("run the simulated server: %w", err)
 	}
 	return nil

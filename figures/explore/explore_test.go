@@ -14,6 +14,7 @@ import (
 	"lockstep/figures/read"
 	"lockstep/lua"
 	"lockstep/sandbox"
+	"lockstep/sandbox/server"
 )
 
 // testExplorer explores on a server of the test's own.
@@ -29,7 +30,7 @@ func testExplorer(t testing.TB) *explorer {
 	for name, s := range courseScripts(t) {
 		sources[name] = s.Source
 	}
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Scripts: sources})
+	box, err := server.Open(t.Context(), server.Options{Scripts: sources})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func testExplorer(t testing.TB) *explorer {
 	return &explorer{box}
 }
 
-type explorer struct{ box *sandbox.Sandbox }
+type explorer struct{ box *server.Server }
 
 func (x *explorer) every(t testing.TB, fig *figures.Figure) *figures.Result {
 	t.Helper()

@@ -1,3 +1,6 @@
+// Package explore runs every order in which a server could execute the commands
+// of a path's programs. It finds the states level by level on databases that it
+// is given, counts exactly, and runs any one schedule again.
 package explore
 
 import (

@@ -1,3 +1,5 @@
+// Package expr is the expressions of the figure language, the texts and command
+// lines in which they stand, and how values are written.
 package expr
 
 import (

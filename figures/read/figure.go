@@ -1,3 +1,5 @@
+// Package read makes figures and sessions of what an author wrote in YAML, and
+// finds all that is wrong with it at once. The language is FIGURES.md.
 package read
 
 import (

@@ -12,6 +12,7 @@ import (
 	"lockstep/figures"
 	"lockstep/figures/expr"
 	"lockstep/sandbox"
+	"lockstep/sandbox/sql"
 )
 
 // Bounds of what an author may ask for in real time.
@@ -86,7 +87,7 @@ func (p *figureParser) statement(n *yaml.Node, source string) expr.Command {
 		p.fault(follow(n).Line, "", "%v in %q", err, source)
 		return c
 	}
-	if err := sandbox.CheckSQL(c.Sketch()[0]); err != nil {
+	if err := sql.Check(c.Sketch()[0]); err != nil {
 		message, hint := err.Error(), ""
 		var refused *sandbox.CommandError
 		if errors.As(err, &refused) {

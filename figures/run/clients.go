@@ -7,14 +7,16 @@ import (
 
 	"lockstep/figures"
 	"lockstep/sandbox"
+	"lockstep/sandbox/fleet"
+	"lockstep/sandbox/sql"
 )
 
 // servers are what a run has been lent: one database or several servers, and
 // an SQL store where the path uses one.
 type servers struct {
 	db      *sandbox.DB
-	cluster *sandbox.Cluster
-	sql     *sandbox.SQLRun
+	cluster *fleet.Cluster
+	sql     *sql.Run
 }
 
 // A plan is what a path's steps say of the connections it needs.

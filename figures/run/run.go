@@ -1,3 +1,6 @@
+// Package run runs the paths of figures on what the sandbox lends: one run after
+// its steps or by the clock, and every order by way of package explore. It also
+// holds a figure against what its author states of it.
 package run
 
 import (
@@ -9,12 +12,16 @@ import (
 	"lockstep/figures"
 	"lockstep/figures/expr"
 	"lockstep/sandbox"
+	"lockstep/sandbox/fleet"
+	"lockstep/sandbox/server"
+	"lockstep/sandbox/sql"
 )
 
 // A Runner runs paths on a sandbox.
 type Runner struct {
-	Sandbox *sandbox.Sandbox
-	SQL     *sandbox.SQL  // for figures whose fence stands at another store
+	Sandbox *server.Server
+	Fleet   *fleet.Fleet  // for figures on several servers; nil where there is one
+	SQL     *sql.Store    // for figures whose fence stands at another store
 	Limit   time.Duration // wall time of one run, waiting for a database aside
 
 	known sync.Map // *Path -> *Explored: its last complete exploration
@@ -95,21 +102,21 @@ func (r *Runner) lend(ctx context.Context, fig *figures.Figure, path *figures.Pa
 	inner := func() error { return f(on) }
 	if r.plan(path).sql {
 		inner = func() error {
-			return r.SQL.Use(ctx, func(sql *sandbox.SQLRun) error {
+			return r.SQL.Use(ctx, func(sql *sql.Run) error {
 				on.sql = sql
 				return f(on)
 			})
 		}
 	}
-	cluster := func(c *sandbox.Cluster) error {
+	cluster := func(c *fleet.Cluster) error {
 		on.cluster = c
 		return inner()
 	}
 	switch {
 	case fig.Topology.Replicas > 0:
-		return r.Sandbox.Replicated(ctx, fig.Topology.Replicas, cluster)
+		return r.Fleet.Replicated(ctx, fig.Topology.Replicas, cluster)
 	case fig.Topology.Independent > 0:
-		return r.Sandbox.Independent(ctx, fig.Topology.Independent, cluster)
+		return r.Fleet.Independent(ctx, fig.Topology.Independent, cluster)
 	}
 	return r.Sandbox.Use(ctx, func(db *sandbox.DB) error {
 		on.db = db
@@ -120,12 +127,12 @@ func (r *Runner) lend(ctx context.Context, fig *figures.Figure, path *figures.Pa
 // able tells whether the sandbox's server can run the path as Valkey would.
 func (r *Runner) able(fig *figures.Figure, path *figures.Path) error {
 	engine := r.Sandbox.Engine()
-	if fig.Topology.Several() && !r.Sandbox.Clusters() {
+	if fig.Topology.Several() && r.Fleet == nil {
 		return &ServersError{Engine: engine}
 	}
 	for _, need := range path.Needs {
 		if !r.Sandbox.Has(need) {
-			return &NeedsError{Command: need, Since: sandbox.Since(need), Engine: engine}
+			return &NeedsError{Command: need, Since: server.Since(need), Engine: engine}
 		}
 	}
 	if !engine.Simulated() {

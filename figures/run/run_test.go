@@ -9,7 +9,9 @@ import (
 	"lockstep/figures"
 	"lockstep/figures/read"
 	"lockstep/lua"
-	"lockstep/sandbox"
+	"lockstep/sandbox/fleet"
+	"lockstep/sandbox/server"
+	"lockstep/sandbox/sql"
 )
 
 // testRunner runs on a server of the test's own.
@@ -29,17 +31,19 @@ func testRunner(t testing.TB) *Runner {
 	for name, s := range scripts {
 		sources[name] = s.Source
 	}
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Scripts: sources})
+	box, err := server.Open(t.Context(), server.Options{Scripts: sources})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { box.Close() })
-	store, err := sandbox.OpenSQL(t.Context(), "")
+	store, err := sql.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	return &Runner{Sandbox: box, SQL: store, Limit: 5 * time.Second}
+	fleet := fleet.Open(box, 2)
+	t.Cleanup(fleet.Close)
+	return &Runner{Sandbox: box, Fleet: fleet, SQL: store, Limit: 5 * time.Second}
 }
 
 // figureOf reads a figure of the test's own.

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"lockstep/sandbox"
+)
+
+// A release is the version with which a command, or an option of one, came.
+// Empty means that this server has no version with it.
+type release struct {
+	name          string
+	valkey, redis string
+}
+
+// releases are the commands and options younger than Redis 6.2.
+var releases = []release{
+	{"DELIFEQ", "9.0", ""},
+	{"DELEX", "", "8.4"},
+	{"HEXPIRE", "9.0", "7.4"},
+	{"HPEXPIRE", "9.0", "7.4"},
+	{"HTTL", "9.0", "7.4"},
+	{"HPTTL", "9.0", "7.4"},
+	{"HPERSIST", "9.0", "7.4"},
+	{"HGETEX", "9.0", "8.0"},
+	{"HSETEX", "9.0", "8.0"},
+	{"HGETDEL", "9.1", "8.0"},
+	{"LMPOP", "7.2", "7.0"},
+	{"BLMPOP", "7.2", "7.0"},
+	{"ZMPOP", "7.2", "7.0"},
+	{"BZMPOP", "7.2", "7.0"},
+	{"EXPIRETIME", "7.2", "7.0"},
+	{"PEXPIRETIME", "7.2", "7.0"},
+	{"SINTERCARD", "7.2", "7.0"},
+	{"SET IFEQ", "8.1", "8.4"},
+	{"SET IFNE", "", "8.4"},
+	{"SET EX", "7.2", "6.2"},
+	{"SET PX", "7.2", "6.2"},
+	{"SET EXAT", "7.2", "6.2"},
+	{"SET PXAT", "7.2", "6.2"},
+	{"SET NX", "7.2", "6.2"},
+	{"SET XX", "7.2", "6.2"},
+	{"SET GET", "7.2", "6.2"},
+	{"SET KEEPTTL", "7.2", "6.2"},
+	{"EXPIRE NX", "7.2", "7.0"},
+	{"EXPIRE XX", "7.2", "7.0"},
+	{"EXPIRE GT", "7.2", "7.0"},
+	{"EXPIRE LT", "7.2", "7.0"},
+	{"PEXPIRE NX", "7.2", "7.0"},
+	{"PEXPIRE XX", "7.2", "7.0"},
+	{"PEXPIRE GT", "7.2", "7.0"},
+	{"PEXPIRE LT", "7.2", "7.0"},
+	{"ZADD NX", "7.2", "6.2"},
+	{"ZADD XX", "7.2", "6.2"},
+	{"ZADD GT", "7.2", "6.2"},
+	{"ZADD LT", "7.2", "6.2"},
+	{"ZADD CH", "7.2", "6.2"},
+}
+
+// releaseOf finds what is known of a command, or of an option of one.
+func releaseOf(command string) (release, bool) {
+	name := strings.ToUpper(strings.Join(strings.Fields(command), " "))
+	for _, r := range releases {
+		if r.name == name {
+			return r, true
+		}
+	}
+	return release{}, false
+}
+
+// Since says which version a command came with: "Valkey 9.0", or "Redis 8.4"
+// where Valkey has none. It is empty for what every server has.
+func Since(command string) string {
+	r, _ := releaseOf(command)
+	switch {
+	case r.valkey == "7.2": // the first Valkey: nothing to tell
+		return ""
+	case r.valkey != "":
+		return "Valkey " + r.valkey
+	case r.redis != "":
+		return "Redis " + r.redis
+	}
+	return ""
+}
+
+// facts are what is known of the server that answered last.
+type facts struct {
+	engine    sandbox.Engine
+	commands  map[string]bool // upper case, subcommands as OBJECT|ENCODING
+	databases []int           // that may be lent
+}
+
+// has asks what the server said of its commands; of options it knows no more
+// than its name and version tell.
+func (f *facts) has(command string) bool {
+	words := strings.Fields(strings.ToUpper(command))
+	switch len(words) {
+	case 1:
+		return f.commands[words[0]]
+	case 2:
+		if f.commands[words[0]+"|"+words[1]] {
+			return true
+		}
+	default:
+		return false
+	}
+	r, ok := releaseOf(command)
+	if !ok || !f.commands[words[0]] {
+		return false
+	}
+	switch f.engine.Name {
+	case "valkey":
+		return r.valkey != "" && !older(f.engine.Version, r.valkey)
+	case "redis":
+		return r.redis != "" && !older(f.engine.Version, r.redis)
+	}
+	return r.valkey == "7.2" // what the simulated server is written after
+}
+
+// older compares versions such as 8.0.1 and 8.1.
+func older(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i])
+		y, _ := strconv.Atoi(bs[i])
+		if c := cmp.Compare(x, y); c != 0 {
+			return c < 0
+		}
+	}
+	return len(as) < len(bs)
+}
