@@ -239,7 +239,11 @@ func TestExploreLoad(t *testing.T) {
 // so many milliseconds.
 func waits(path *figures.Path) bool {
 	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s figures.Step) bool {
-		return s.Kind == figures.Wait || s.Kind == figures.Lapse
+		switch s.Does.(type) {
+		case figures.Wait, figures.Lapse:
+			return true
+		}
+		return false
 	})
 }
 

@@ -167,9 +167,10 @@ func (c *chart) cast() []string {
 		var names []string
 		for _, p := range paths {
 			for _, s := range p.Steps {
-				for _, step := range append([]figures.Step{s}, s.Race...) {
-					if step.Actor != "" && !slices.Contains(names, step.Actor) {
-						names = append(names, step.Actor)
+				race, _ := s.Does.(figures.Race)
+				for _, step := range append([]figures.Step{s}, race.Steps...) {
+					if actor := step.Actor(); actor != "" && !slices.Contains(names, actor) {
+						names = append(names, actor)
 					}
 				}
 			}

@@ -64,9 +64,10 @@ func actorOf(f *figures.Figure, p *figures.Path) string {
 		together = append(together, program.Actor)
 	}
 	for _, s := range p.Steps {
-		for _, r := range s.Race {
-			if !slices.Contains(together, r.Actor) {
-				together = append(together, r.Actor)
+		race, _ := s.Does.(figures.Race)
+		for _, r := range race.Steps {
+			if !slices.Contains(together, r.Actor()) {
+				together = append(together, r.Actor())
 			}
 		}
 	}

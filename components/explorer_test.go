@@ -13,6 +13,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"lockstep/figures"
+	"lockstep/figures/expr"
 	"lockstep/sandbox"
 )
 
@@ -77,7 +78,7 @@ func TestMapPlan(t *testing.T) {
 	eight := scheduling("f", 8, "resource:lock", "exclusion")
 	dotted := scheduling("f", 2, "emq:{a.b}:lock", "exclusion")
 	for _, p := range dotted.Paths {
-		p.Events = append(p.Events, figures.Event{Kind: figures.Lapse, Key: "a.b", Name: "lapse:a.b", Times: 1}, figures.Event{Kind: figures.Lapse, Key: "a", Name: "lapse:a", Times: 1})
+		p.Events = append(p.Events, figures.Event{Does: figures.Lapse{Key: expr.Plain("a.b")}, Name: "lapse:a.b", Times: 1}, figures.Event{Does: figures.Lapse{Key: expr.Plain("a")}, Name: "lapse:a", Times: 1})
 	}
 	withKey := sampleMap(dotted, 12, valkey)
 	for i := range withKey.Explored.Cells {
@@ -261,7 +262,7 @@ func TestExploredWords(t *testing.T) {
 			Violations: map[string]int{"exclusion": 36}, Counterexamples: map[string]string{"exclusion": "A.lapse.B"},
 			Cells: []figures.Cell{{Schedules: 324, Broken: 36}}}
 		change(e)
-		return wordsOf(render(t, exploredWords(f, p, &figures.Result{Path: p.ID, Explored: e})).Find("body"))
+		return wordsOf(render(t, exploredWords(f, p, &figures.Result{Asked: figures.Asked{Path: p.ID}, Exploration: figures.Exploration{Explored: e}})).Find("body"))
 	}
 	for _, test := range []struct {
 		name   string

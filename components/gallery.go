@@ -99,7 +99,7 @@ func observing(id string) *figures.Figure {
 func sample(f *figures.Figure, p *figures.Path, status figures.Status, engine sandbox.Engine) *figures.Result {
 	key := figures.KeyState{Type: "string", Text: "abc", TTL: 29_998}
 	return &figures.Result{
-		Figure: f.ID, Path: p.ID, Status: status, Verdict: p.Static, Engine: engine, Commands: 9, TookUS: 23_480,
+		Asked: figures.Asked{Figure: f.ID, Path: p.ID}, Judgement: figures.Judgement{Status: status, Verdict: p.Static}, Engine: engine, Commands: 9, TookUS: 23_480,
 		Values:   map[string]any{"released": int64(1), "entered": "OK"},
 		State:    map[string]any{"holder": "ccc"},
 		Resource: &figures.Change{Key: f.Resource, Before: key, After: figures.KeyState{Type: "hash", Text: "state active, attempts 2, payload 0f8fad5b-d9cb-469f-a165-70867728950e", TTL: -1}},

@@ -44,13 +44,13 @@ func scheduling(id string, actors int, key string, conditions ...string) *figure
 	for i := range actors {
 		name := string(rune('A' + i))
 		f.Actors = append(f.Actors, figures.Actor{Name: name, Label: "client " + name})
-		p.Programs = append(p.Programs, figures.Program{Actor: name, Steps: []figures.Step{
-			{Kind: figures.Send, Command: expr.Command{Source: "SET " + key + " " + name + " NX PX 30000"}, Stop: true, Enter: true},
-			{Kind: figures.Work, Leave: true},
-			{Kind: figures.Send, Command: expr.Command{Source: "DEL " + key}},
+		p.Programs = append(p.Programs, figures.Program{Actor: name, Steps: []figures.Instruction{
+			{Step: figures.Step{Does: figures.Send{Actor: name, Command: expr.Command{Source: "SET " + key + " " + name + " NX PX 30000"}}}, Stop: true, Enter: true},
+			{Step: figures.Step{Does: figures.Work{Actor: name}}, Leave: true},
+			{Step: figures.Step{Does: figures.Send{Actor: name, Command: expr.Command{Source: "DEL " + key}}}},
 		}})
 	}
-	p.Events = []figures.Event{{Kind: figures.Lapse, Key: key, Name: "lapse", Times: 1}}
+	p.Events = []figures.Event{{Does: figures.Lapse{Key: expr.Plain(key)}, Name: "lapse", Times: 1}}
 	for _, c := range conditions {
 		p.Always = append(p.Always, figures.Condition{Name: c})
 	}
@@ -178,7 +178,7 @@ func sampleReplay(f *figures.Figure, engine sandbox.Engine) *figures.Result {
 	}
 	set := func(actor string) string { return "SET " + key + " " + actor + " NX PX 30000" }
 	r := &figures.Result{
-		Figure: f.ID, Path: f.Paths[0].ID, Status: figures.Broken, Engine: engine, Commands: 1866, TookUS: 25_800,
+		Asked: figures.Asked{Figure: f.ID, Path: f.Paths[0].ID}, Judgement: figures.Judgement{Status: figures.Broken}, Engine: engine, Commands: 1866, TookUS: 25_800,
 		Resource: &figures.Change{Key: key, Before: none, After: none},
 		Trace: []figures.Entry{
 			entry("A", set("A"), "OK", holds("A"), "A"),
@@ -192,10 +192,10 @@ func sampleReplay(f *figures.Figure, engine sandbox.Engine) *figures.Result {
 			event("C", "work", none),
 			entry("C", "DEL "+key, int64(0), none),
 		},
-		Schedule: &figures.Replay{
+		Replayed: figures.Replayed{Schedule: &figures.Replay{
 			Schedule: "A.A.lapse.B.A.C.B.B.C.C", Complete: true, Broken: []string{condition}, Inside: []string{}, Steps: 10,
 			Why: fmt.Sprintf("Step 6 breaks %s: %s is answered OK to %s, and now %s and %s are inside together.", condition, f.Label("C"), set("C"), f.Label("B"), f.Label("C")),
-		},
+		}},
 	}
 	r.Trace[5].Breaks = []string{condition}
 	for i := range r.Trace {

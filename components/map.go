@@ -314,7 +314,7 @@ func brokenSchedules(e *figures.Explored) int {
 // grain says what was run, and what wasn't.
 func grain(p *figures.Path) string {
 	for _, e := range p.Events {
-		if e.Kind == figures.Lapse {
+		if what, _ := e.Words(); what == "lapse" {
 			return "Time is moved by hand: a lapse is a step that makes the server expire the key now; nothing waits."
 		}
 	}

@@ -786,13 +786,15 @@ func runsIn(page *content.Page, script string) []int {
 
 // sends tells whether any command of a path names a script.
 func sends(p *figures.Path, script string) bool {
-	var in func(steps []figures.Step) bool
-	in = func(steps []figures.Step) bool {
-		return slices.ContainsFunc(steps, func(s figures.Step) bool {
-			return slices.Contains(strings.Fields(s.Command.Source), script) || in(s.Race)
-		})
+	calls := func(s figures.Step) bool { return slices.Contains(strings.Fields(written(s)), script) }
+	var in func(s figures.Step) bool
+	in = func(s figures.Step) bool {
+		race, _ := s.Does.(figures.Race)
+		return calls(s) || slices.ContainsFunc(race.Steps, in)
 	}
-	return in(p.Setup) || in(p.Steps) || slices.ContainsFunc(p.Programs, func(g figures.Program) bool { return in(g.Steps) })
+	return slices.ContainsFunc(p.Setup, in) || slices.ContainsFunc(p.Steps, in) || slices.ContainsFunc(p.Programs, func(g figures.Program) bool {
+		return slices.ContainsFunc(g.Steps, func(i figures.Instruction) bool { return calls(i.Step) })
+	})
 }
 
 // figureNumbers writes "figure 1", "figures 1 and 3".

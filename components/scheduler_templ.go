@@ -1088,10 +1088,8 @@ func nextWords(s *figures.Replay, next []string) string {
 func pickName(f *figures.Figure, p *figures.Path, move string) string {
 	for _, e := range p.Events {
 		if e.Name == move {
-			if e.Kind == figures.Crash {
-				return "crash"
-			}
-			return "lapse"
+			what, _ := e.Words()
+			return what
 		}
 	}
 	return f.Label(move)
@@ -1101,10 +1099,8 @@ func pickName(f *figures.Figure, p *figures.Path, move string) string {
 func pickDoes(p *figures.Path, schedule, move string) string {
 	for _, e := range p.Events {
 		if e.Name == move {
-			if e.Kind == figures.Crash {
-				return e.Actor
-			}
-			return e.Key
+			_, whom := e.Words()
+			return whom
 		}
 	}
 	done := 0
@@ -1115,10 +1111,10 @@ func pickDoes(p *figures.Path, schedule, move string) string {
 	}
 	for _, g := range p.Programs {
 		if g.Actor == move && done < len(g.Steps) {
-			if g.Steps[done].Kind != figures.Send {
-				return "works"
+			if line := written(g.Steps[done].Step); line != "" {
+				return strings.TrimSuffix(shortCommand(line), ".lua")
 			}
-			return strings.TrimSuffix(shortCommand(g.Steps[done].Command.Source), ".lua")
+			return "works"
 		}
 	}
 	return ""

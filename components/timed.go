@@ -81,7 +81,7 @@ func expected(p *figures.Path) (time.Duration, bool) {
 	}
 	leases := map[string]time.Duration{} // when each ends
 	for _, s := range p.Setup {
-		if key, ms := leaseIn(s.Command.Source); ms > 0 {
+		if key, ms := leaseIn(written(s)); ms > 0 {
 			leases[key] = time.Duration(ms) * time.Millisecond
 		}
 	}
@@ -90,28 +90,37 @@ func expected(p *figures.Path) (time.Duration, bool) {
 		if s.Timed {
 			now = s.At
 		}
-		key, ms := leaseIn(s.Command.Source)
+		key, ms := leaseIn(written(s))
 		if key == "" {
-			key = lockOf(s.Command.Source)
+			key = lockOf(written(s))
 		}
-		switch {
-		case s.Kind == figures.Wait:
-			now += s.For
-		case s.Kind == figures.Lapse:
-			now = max(now, leases[s.Key.Source])
-		case s.Retry != nil && leases[key] > now:
-			now = min(leases[key], now+s.Retry.For)
+		send, _ := s.Does.(figures.Send)
+		switch does := s.Does.(type) {
+		case figures.Wait:
+			now += does.For
+		case figures.Lapse:
+			now = max(now, leases[does.Key.Source])
+		case figures.Send:
+			if send.Retry != nil && leases[key] > now {
+				now = min(leases[key], now+send.Retry.For)
+			}
 		}
 		at := now
-		if s.Every > 0 {
-			at = max(now, s.Until)
+		if send.Every > 0 {
+			at = max(now, send.Until)
 		}
-		if ms > 0 && leases[key] <= at || s.Every > 0 {
+		if ms > 0 && leases[key] <= at || send.Every > 0 {
 			leases[key] = at + time.Duration(ms)*time.Millisecond
 		}
 		end = max(end, at)
 	}
 	return max(end, 50*time.Millisecond), true
+}
+
+// written is a step's command as its author wrote it; empty for other steps.
+func written(s figures.Step) string {
+	send, _ := s.Does.(figures.Send)
+	return send.Command.Source
 }
 
 // leaseIn finds the lease that a command gives to a key, in milliseconds.
@@ -152,8 +161,8 @@ func leaseIn(line string) (key string, ms int64) {
 // firstLease is the first lease that a path's text gives to the protected key.
 func firstLease(f *figures.Figure, p *figures.Path) (leased bool, ms int64) {
 	for _, s := range slices.Concat(p.Setup, p.Steps) {
-		does, key, _ := partOf(s.Command.Source)
-		if _, ms := leaseIn(s.Command.Source); s.Kind == figures.Send && ms > 0 && does != noPart && key == f.Resource && key != "" {
+		does, key, _ := partOf(written(s))
+		if _, ms := leaseIn(written(s)); ms > 0 && does != noPart && key == f.Resource && key != "" {
 			return true, ms
 		}
 	}
@@ -267,5 +276,5 @@ func (w *words) shown() bool { return w.Spot != [len(widths)]string{} }
 
 // pauses tells whether a path stops any of its actors.
 func pauses(p *figures.Path) bool {
-	return slices.ContainsFunc(p.Steps, func(s figures.Step) bool { return s.Kind == figures.Stop })
+	return slices.ContainsFunc(p.Steps, func(s figures.Step) bool { _, stops := s.Does.(figures.Stop); return stops })
 }

@@ -26,7 +26,7 @@ func twoWorkers(steps ...figures.Step) *figures.Figure {
 }
 
 func sent(actor, command string) figures.Step {
-	return figures.Step{Kind: figures.Send, Actor: actor, Command: expr.Command{Source: command}}
+	return figures.Step{Does: figures.Send{Actor: actor, Command: expr.Command{Source: command}}}
 }
 
 // A script is a run made by hand: what was sent when, in ms, and what a server
@@ -38,7 +38,7 @@ type script struct {
 
 func newScript() *script {
 	const zero = 7
-	return &script{zero: zero, result: &figures.Result{Figure: "job", Path: "p", Status: figures.Safe, Verdict: "Held.", StepsUS: zero * 1000, Engine: sandbox.Engine{Name: "valkey", Version: "8.0.1"}}}
+	return &script{zero: zero, result: &figures.Result{Asked: figures.Asked{Figure: "job", Path: "p"}, Judgement: figures.Judgement{Status: figures.Safe, Verdict: "Held."}, Recording: figures.Recording{StepsUS: zero * 1000}, Engine: sandbox.Engine{Name: "valkey", Version: "8.0.1"}}}
 }
 
 func (s *script) sent(ms float64, actor, command string, reply any) *script {
@@ -154,7 +154,7 @@ func beliefs(c *chart) []string {
 
 func TestWhoBelievesToHold(t *testing.T) {
 	f := twoWorkers(sent("A", takeA), sent("B", takeB))
-	f.Paths[0].Steps = append(f.Paths[0].Steps, figures.Step{Kind: figures.Stop, Actor: "A"})
+	f.Paths[0].Steps = append(f.Paths[0].Steps, figures.Step{Does: figures.Stop{Actor: "A"}})
 	for _, test := range []struct {
 		name string
 		run  *script
@@ -201,11 +201,15 @@ func TestHowLongAPathTakes(t *testing.T) {
 	}
 	every := func(from, to int, s figures.Step) figures.Step {
 		s = at(from, s)
-		s.Every, s.Until = ms(100), ms(to)
+		send := s.Does.(figures.Send)
+		send.Every, send.Until = ms(100), ms(to)
+		s.Does = send
 		return s
 	}
 	retry := func(s figures.Step) figures.Step {
-		s.Retry = &figures.Retry{Every: ms(5), For: ms(2000)}
+		send := s.Does.(figures.Send)
+		send.Retry = &figures.Retry{Every: ms(5), For: ms(2000)}
+		s.Does = send
 		return s
 	}
 	for _, test := range []struct {
@@ -215,8 +219,8 @@ func TestHowLongAPathTakes(t *testing.T) {
 	}{
 		{"the last moment", []figures.Step{sent("A", takeA), at(750, sent("A", freeA))}, "0.8 s"},
 		{"the last beat", []figures.Step{sent("A", takeA), every(100, 900, sent("A", extendA))}, "0.9 s"},
-		{"a wait", []figures.Step{sent("A", takeA), {Kind: figures.Wait, For: ms(300)}}, "0.3 s"},
-		{"the lapse of a lease", []figures.Step{sent("A", takeA), {Kind: figures.Lapse, Key: expr.Template{Source: testLock}}}, "0.3 s"},
+		{"a wait", []figures.Step{sent("A", takeA), {Does: figures.Wait{For: ms(300)}}}, "0.3 s"},
+		{"the lapse of a lease", []figures.Step{sent("A", takeA), {Does: figures.Lapse{Key: expr.Plain(testLock)}}}, "0.3 s"},
 		{"retries until the lease ends", []figures.Step{sent("A", takeA), retry(at(20, sent("B", takeB))), sent("B", "SET x 1")}, "0.3 s"},
 		{"retries for a lease that was renewed", []figures.Step{sent("A", takeA), every(100, 500, sent("A", extendA)), retry(at(550, sent("B", takeB)))}, "0.8 s"},
 	} {
@@ -297,7 +301,7 @@ func TestTextsKeepApart(t *testing.T) {
 
 // longRun is a run in which every kind of thing happens.
 func longRun() (*figures.Figure, *script) {
-	f := twoWorkers(sent("A", takeA), sent("B", takeB), figures.Step{Kind: figures.Stop, Actor: "A"})
+	f := twoWorkers(sent("A", takeA), sent("B", takeB), figures.Step{Does: figures.Stop{Actor: "A"}})
 	f.Paths[0].Steps[1].Timed, f.Paths[0].Steps[1].At = true, 700*time.Millisecond
 	f.Paths[0].Sample.Values = []figures.Observation{
 		{Name: "lease", Command: expr.Command{Source: "PTTL resource:lock"}},
@@ -417,7 +421,7 @@ func TestPictureGrows(t *testing.T) {
 		}
 		return b.Len()
 	}
-	known := &figures.Result{StepsUS: whole.StepsUS}
+	known := &figures.Result{Recording: figures.Recording{StepsUS: whole.StepsUS}}
 	draw(known)
 	if draw(known) != 0 {
 		t.Error("something is drawn again though nothing has changed")
@@ -459,7 +463,7 @@ func TestLoadsOfARun(t *testing.T) {
 	p := &figures.Path{ID: "p", Label: "a crowd", Loads: []figures.Load{{Name: "lock", Clients: 20, Times: 50}, {Name: "script", Clients: 20, Times: 50}}}
 	f.Paths = []*figures.Path{p}
 	counted := map[string]any{"sent": int64(6681), "took_ms": int64(710), "done": int64(998), "gave_up": int64(2), "longest_ms": int64(503)}
-	known := &figures.Result{Path: "p"}
+	known := &figures.Result{Asked: figures.Asked{Path: "p"}}
 	rows := func(r *figures.Result, over bool) []string {
 		doc := render(t, timed(f, p, newChart(f, p, r, over)))
 		var all []string

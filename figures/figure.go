@@ -8,6 +8,7 @@ package figures
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockstep/figures/expr"
@@ -61,7 +62,16 @@ func (p *Path) Explores() bool { return len(p.Programs) > 0 }
 // a reader's while.
 func (p *Path) Timed() bool {
 	return p.Sample != nil || len(p.Loads) > 0 || slices.ContainsFunc(p.Steps, func(s Step) bool {
-		return s.Timed || s.Every > 0 || s.Retry != nil || s.Kind == Stop || s.Kind == Resume
+		if s.Timed {
+			return true
+		}
+		switch does := s.Does.(type) {
+		case Send:
+			return does.Every > 0 || does.Retry != nil
+		case Stop, Resume:
+			return true
+		}
+		return false
 	})
 }
 
@@ -110,58 +120,6 @@ func (f *Figure) Label(actor string) string {
 	return actor
 }
 
-// A StepKind is what a step does.
-type StepKind int
-
-// The kinds of a step, by their main key.
-const (
-	Send    StepKind = iota // NAME: COMMAND
-	Lapse                   // lapse: KEY
-	Wait                    // wait: 20ms
-	Crash                   // crash: NAME
-	Race                    // race: [steps]
-	Work                    // NAME: work
-	Stop                    // stop: NAME
-	Resume                  // resume: NAME
-	Cut                     // cut: REPLICA
-	Sync                    // sync: REPLICA
-	Kill                    // kill: NODE
-	Promote                 // promote: NODE
-	Down                    // down: NODE
-	Up                      // up: NODE
-)
-
-// A Step is one thing that happens in a path.
-type Step struct {
-	Kind    StepKind
-	Actor   string // who sends, works, crashes, stops or resumes
-	Target  string // the server of the topology, "all", or "sql"; of a fault: the server that it strikes
-	Command expr.Command
-	Key     expr.Template // of a lapse
-	For     time.Duration // of a wait
-	Race    []Step
-	Text    string        // of work: what is done, for the reader
-	As      string        // what the reply is called
-	Promise *expr.Promise // what the author promises that the reply is
-	Note    string        // shown in the trace
-	Stop    bool          // in a program: "else: stop"
-	Enter   bool          // in a program: the mark "enter" follows this transition
-	Leave   bool          // in a program: the mark "leave" follows it
-	Line    int
-	Timed   bool          // it waits for At
-	At      time.Duration // counted from the start of the steps
-	Every   time.Duration // it is repeated
-	Until   time.Duration // until then; 0: to the end of the path
-	Retry   *Retry
-}
-
-// A Retry repeats a step until its reply is neither nil, 0 nor an error.
-type Retry struct {
-	Every  time.Duration
-	Jitter time.Duration // up to so much more, at random
-	For    time.Duration // then it gives up
-}
-
 // A Sample is values that are read again and again while a path runs.
 type Sample struct {
 	Every  time.Duration
@@ -173,27 +131,31 @@ type Load struct {
 	Name    string
 	Clients int
 	Times   int // how often each does the steps
-	Steps   []Step
+	Steps   []Instruction
 	Line    int
 }
 
 // A Program is what one actor does in a path of which every schedule is run.
 type Program struct {
 	Actor string
-	Steps []Step
+	Steps []Instruction
 	Enter bool // the mark "enter" stands before the first transition
 	Line  int
 }
 
 // An Event may happen between any two transitions, or not at all.
 type Event struct {
-	Kind  StepKind   // Lapse or Crash
-	Key   string     // of a lapse
-	Actor string     // of a crash
+	Does  Kind       // Lapse or Crash
 	Name  string     // as it stands in a schedule: "lapse", "lapse:KEY", "crash:NAME"
 	If    *expr.Expr // nil: any time
 	Times int        // how often at most
 	Line  int
+}
+
+// Words are what happens, and to what or whom: "lapse", "resource:lock".
+func (e Event) Words() (what, whom string) {
+	what, whom, _ = strings.Cut(e.Does.event(), " ")
+	return what, whom
 }
 
 // A Condition is a promise that a path makes.
@@ -230,12 +192,15 @@ func (path *Path) Length() time.Duration {
 	}
 	var end time.Duration
 	for _, s := range path.Steps {
-		at := max(s.At, s.Until)
-		if s.Retry != nil {
-			at += s.Retry.For
-		}
-		if s.Kind == Wait {
-			at += s.For
+		at := s.At
+		switch does := s.Does.(type) {
+		case Send:
+			at = max(at, does.Until)
+			if does.Retry != nil {
+				at += does.Retry.For
+			}
+		case Wait:
+			at += does.For
 		}
 		end = max(end, at)
 	}

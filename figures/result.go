@@ -46,35 +46,60 @@ func (s *Status) UnmarshalText(text []byte) error {
 // A Result is what one run of a path showed. Its JSON is the contract of
 // figures.md, section 5.
 type Result struct {
-	Dive     string          `json:"dive"`
-	Figure   string          `json:"figure"`
-	Path     string          `json:"path"`
-	Status   Status          `json:"status"`
-	Verdict  string          `json:"verdict"`
+	Asked
+	Judgement
 	Engine   sandbox.Engine  `json:"engine"`
 	Store    *sandbox.Engine `json:"store,omitempty"`    // the SQL store, where the path speaks to one
 	Values   map[string]any  `json:"values"`             // replies kept with "as"
 	State    map[string]any  `json:"state"`              // what "observe" read
 	Resource *Change         `json:"resource,omitempty"` // the protected key, read by the site
 	Trace    []Entry         `json:"trace"`
-	Explored *Explored       `json:"explored,omitempty"` // where programs ran
-	Schedule *Replay         `json:"schedule,omitempty"` // where one schedule was asked for
-	Next     []string        `json:"next,omitempty"`     // what may happen after it
-	Samples  []SamplePoint   `json:"samples,omitempty"`  // of a path in real time
-	StepsUS  int64           `json:"steps_us,omitempty"` // when the steps of a path in real time began
-	Commands int             `json:"commands"`
-	TookUS   int64           `json:"took_us"`
+	Exploration
+	Replayed
+	Recording
+	Commands int   `json:"commands"`
+	TookUS   int64 `json:"took_us"`
+}
 
-	// Known is what the last complete exploration of the figure's paths showed,
-	// by path, where programs ran. It may lack any of them.
-	Known map[string]*Explored `json:"-"`
+// Asked is which path a result is of.
+type Asked struct {
+	Dive   string `json:"dive"`
+	Figure string `json:"figure"`
+	Path   string `json:"path"`
+}
+
+// A Judgement is what the rules of a path made of a run.
+type Judgement struct {
+	Status  Status `json:"status"`
+	Verdict string `json:"verdict"`
 
 	// Pattern is a regular expression that the verdict of every equal run
 	// matches: the verdict, with what an author marked as varying left open.
 	Pattern string `json:"-"`
+}
+
+// An Exploration is the part of a result that only paths with programs have.
+type Exploration struct {
+	Explored *Explored `json:"explored,omitempty"` // where every schedule was run
+
+	// Known is what the last complete exploration of the figure's paths showed,
+	// by path. It may lack any of them.
+	Known map[string]*Explored `json:"-"`
 
 	// Unkept are the promised replies that didn't come in some schedule.
 	Unkept Faults `json:"-"`
+}
+
+// Replayed is the part of a result for which one schedule was asked.
+type Replayed struct {
+	Schedule *Replay  `json:"schedule,omitempty"`
+	Next     []string `json:"next,omitempty"` // what may happen after it
+}
+
+// A Recording is the part of a result that only paths in real time have.
+type Recording struct {
+	Samples []SamplePoint `json:"samples,omitempty"`
+	StepsUS int64         `json:"steps_us,omitempty"` // when the steps began
 }
 
 // A Phase is the part of a run to which an entry of its trace belongs.

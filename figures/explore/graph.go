@@ -76,7 +76,7 @@ type graph struct {
 // judges what they showed. A path over the budget of states is a Fault; one over
 // the budget of time comes back incomplete.
 func Every(ctx context.Context, dbs []*sandbox.DB, fig *figures.Figure, path *figures.Path) (*figures.Result, error) {
-	result := &figures.Result{Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{}}
+	result := &figures.Result{Asked: figures.Asked{Figure: fig.ID, Path: path.ID}, Values: map[string]any{}, State: map[string]any{}}
 	g, err := limited(ctx, dbs, fig, path)
 	if err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ func (g *graph) checkPromise(t *trial) {
 	if s.Promise == nil || s.Promise.Matches(t.replies[0]) || slices.ContainsFunc(g.unkept, func(f figures.Fault) bool { return f.Line == s.Line }) {
 		return
 	}
-	g.unkept = append(g.unkept, figures.Fault{Line: s.Line, Message: fmt.Sprintf("the reply to %s is %s in some schedule, and %s is promised", s.Command.Source, expr.Print(t.replies[0]), s.Promise)})
+	g.unkept = append(g.unkept, figures.Fault{Line: s.Line, Message: fmt.Sprintf("the reply to %s is %s in some schedule, and %s is promised", s.Does.(figures.Send).Command.Source, expr.Print(t.replies[0]), s.Promise)})
 }
 
 // fingerprint reads the reply to sandbox.State.

@@ -64,14 +64,15 @@ func prepare(ctx context.Context, db *sandbox.DB, fig *figures.Figure, path *fig
 		return nil, err
 	}
 	for _, s := range path.Setup {
-		e := figures.Entry{Phase: figures.PhaseSetup, Actor: s.Actor, Note: s.Note, Name: s.As}
+		e := figures.Entry{Phase: figures.PhaseSetup, Actor: s.Actor(), Note: s.Note, Name: s.As}
 		var command sandbox.Command
-		if s.Kind == figures.Lapse {
-			key := s.Key.Fill(p.base)
+		lapse, lapses := s.Does.(figures.Lapse)
+		if lapses {
+			key := lapse.Key.Fill(p.base)
 			command, e.Event = sandbox.Lapse(key), "lapse "+key
 		} else {
 			var args []string
-			args, e.Command = s.Command.Fill(p.base)
+			args, e.Command = s.Does.(figures.Send).Command.Fill(p.base)
 			command = sandbox.Cmd(args...)
 		}
 		replies, err := db.Do(ctx, []sandbox.Command{command})
@@ -79,9 +80,9 @@ func prepare(ctx context.Context, db *sandbox.DB, fig *figures.Figure, path *fig
 			return nil, err
 		}
 		reply := replies[0]
-		if s.Kind == figures.Lapse {
+		if lapses {
 			if reply == int64(-1) {
-				return nil, figures.Fault{File: fig.File, Line: s.Line, Message: "lapse: " + s.Key.Source + " holds no lease", Hint: "it has no expiry; set it with PX"}
+				return nil, figures.Fault{File: fig.File, Line: s.Line, Message: "lapse: " + lapse.Key.Source + " holds no lease", Hint: "it has no expiry; set it with PX"}
 			}
 		} else {
 			e.Reply = reply
@@ -113,7 +114,7 @@ func replay(ctx context.Context, db *sandbox.DB, fig *figures.Figure, path *figu
 	p := &replayer{
 		programs: newPrograms(path, setup.base), fig: fig, db: db, begun: start,
 		result: &figures.Result{
-			Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{},
+			Asked: figures.Asked{Figure: fig.ID, Path: path.ID}, Values: map[string]any{}, State: map[string]any{},
 			Trace: setup.trace, Commands: len(setup.commands),
 		},
 	}
@@ -158,17 +159,14 @@ func (p *replayer) step(ctx context.Context, w *world, m move, broken *uint32) (
 	if m.actor >= 0 {
 		s := p.path.Programs[m.actor].Steps[w.actors[m.actor].next]
 		e.Actor, e.Note, e.Name = m.name, s.Note, s.As
-		if s.Kind == figures.Send {
+		if _, sends := s.Does.(figures.Send); sends {
 			e.Command = p.line(w, m)
 		} else {
-			e.Event = "work"
-			if s.Text != "" {
-				e.Event = "work: " + s.Text
-			}
+			e.Event = s.Event()
 		}
 	} else {
-		e.Event = eventText(p.path.Events[m.event])
-		e.Actor = p.path.Events[m.event].Actor
+		ev := figures.Step{Does: p.path.Events[m.event].Does}
+		e.Event, e.Actor = ev.Event(), ev.Actor()
 	}
 	command, _, sends := p.command(w, m)
 	var reply sandbox.Value
@@ -407,11 +405,4 @@ func (p *programs) bitNames(bits uint32) []string {
 		}
 	}
 	return names
-}
-
-func eventText(ev figures.Event) string {
-	if ev.Kind == figures.Crash {
-		return "crash " + ev.Actor
-	}
-	return "lapse " + ev.Key
 }

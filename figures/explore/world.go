@@ -55,14 +55,15 @@ func newPrograms(path *figures.Path, base map[string]any) *programs {
 		p.moves = append(p.moves, move{name: program.Actor, actor: i, event: -1})
 		fixed := make([]sandbox.Command, len(program.Steps))
 		for j, s := range program.Steps {
-			if s.Kind != figures.Send {
+			send, ok := s.Does.(figures.Send)
+			if !ok {
 				continue
 			}
-			for _, n := range s.Command.Names() {
+			for _, n := range send.Command.Names() {
 				p.needed[n.Root], p.needed[n.Root+"."+n.Member] = true, true
 			}
-			if isFixed(s.Command) {
-				args, _ := s.Command.Fill(map[string]any{"self": program.Actor})
+			if isFixed(send.Command) {
+				args, _ := send.Command.Fill(map[string]any{"self": program.Actor})
 				fixed[j] = sandbox.Cmd(args...)
 			}
 		}
@@ -70,8 +71,8 @@ func newPrograms(path *figures.Path, base map[string]any) *programs {
 	}
 	for i, ev := range path.Events {
 		p.moves = append(p.moves, move{name: ev.Name, actor: -1, event: i})
-		if ev.Kind == figures.Lapse && !slices.Contains(p.keys, ev.Key) {
-			p.keys = append(p.keys, ev.Key)
+		if lapse, ok := ev.Does.(figures.Lapse); ok && !slices.Contains(p.keys, lapse.Key.Source) {
+			p.keys = append(p.keys, lapse.Key.Source)
 		}
 		if ev.If != nil {
 			p.need(ev.If)
@@ -174,13 +175,13 @@ func (p *programs) enabled(w *world) []move {
 		if int(w.used[m.event]) >= ev.Times {
 			continue
 		}
-		switch ev.Kind {
+		switch does := ev.Does.(type) {
 		case figures.Lapse:
-			if !w.leased[slices.Index(p.keys, ev.Key)] {
+			if !w.leased[slices.Index(p.keys, does.Key.Source)] {
 				continue
 			}
 		case figures.Crash:
-			i := p.program(ev.Actor)
+			i := p.program(does.Actor)
 			if a := w.actors[i]; a.next == 0 || a.next >= len(p.path.Programs[i].Steps) {
 				continue
 			}
@@ -216,20 +217,21 @@ func (p *programs) over(w *world) bool {
 // command is what a move sends; ok is false where it sends nothing.
 func (p *programs) command(w *world, m move) (c sandbox.Command, line string, ok bool) {
 	if m.event >= 0 {
-		if ev := p.path.Events[m.event]; ev.Kind == figures.Lapse {
-			return sandbox.Lapse(ev.Key), "", true
+		if lapse, ok := p.path.Events[m.event].Does.(figures.Lapse); ok {
+			return sandbox.Lapse(lapse.Key.Source), "", true
 		}
 		return c, "", false
 	}
 	at := w.actors[m.actor].next
 	s := p.path.Programs[m.actor].Steps[at]
-	if s.Kind != figures.Send {
+	send, sends := s.Does.(figures.Send)
+	if !sends {
 		return c, "", false
 	}
-	if isFixed(s.Command) {
+	if isFixed(send.Command) {
 		return p.fixed[m.actor][at], "", true
 	}
-	args, line := s.Command.Fill(p.commandEnv(w, m.actor))
+	args, line := send.Command.Fill(p.commandEnv(w, m.actor))
 	return sandbox.Cmd(args...), line, true
 }
 
@@ -246,8 +248,8 @@ func (p *programs) commandEnv(w *world, actor int) map[string]any {
 
 // line is the command of a move as a reader sees it.
 func (p *programs) line(w *world, m move) string {
-	s := p.path.Programs[m.actor].Steps[w.actors[m.actor].next]
-	_, line := s.Command.Fill(p.commandEnv(w, m.actor))
+	send := p.path.Programs[m.actor].Steps[w.actors[m.actor].next].Does.(figures.Send)
+	_, line := send.Command.Fill(p.commandEnv(w, m.actor))
 	return line
 }
 
@@ -257,8 +259,8 @@ func (p *programs) after(w *world, m move, reply sandbox.Value) *world {
 	if m.event >= 0 {
 		n.used = slices.Clone(w.used)
 		n.used[m.event]++
-		if ev := p.path.Events[m.event]; ev.Kind == figures.Crash {
-			i := p.program(ev.Actor)
+		if crash, ok := p.path.Events[m.event].Does.(figures.Crash); ok {
+			i := p.program(crash.Actor)
 			n.actors[i].next = len(p.path.Programs[i].Steps)
 			n.inside &^= 1 << i
 		}

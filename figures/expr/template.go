@@ -126,3 +126,8 @@ func (t Template) Sketch() string {
 	}
 	return b.String()
 }
+
+// Plain is a text that holds no expressions, whatever stands in it.
+func Plain(text string) Template {
+	return Template{Source: text, parts: []part{{text: text}}}
+}

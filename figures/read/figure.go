@@ -184,8 +184,10 @@ func (p *figureParser) findActors() {
 	}
 	find = func(steps []figures.Step) {
 		for _, s := range steps {
-			add(s.Actor)
-			find(s.Race)
+			add(s.Actor())
+			if race, ok := s.Does.(figures.Race); ok {
+				find(race.Steps)
+			}
 		}
 	}
 	find(p.fig.Setup)
@@ -283,11 +285,11 @@ func mergeObserve(own, shared []figures.Observation) []figures.Observation {
 
 func firstActor(path *figures.Path) string {
 	for _, s := range path.Steps {
-		if s.Kind == figures.Race && len(s.Race) > 0 {
-			return s.Race[0].Actor
+		if race, ok := s.Does.(figures.Race); ok && len(race.Steps) > 0 {
+			return race.Steps[0].Actor()
 		}
-		if s.Actor != "" {
-			return s.Actor
+		if s.Actor() != "" {
+			return s.Actor()
 		}
 	}
 	if len(path.Programs) > 0 {

@@ -76,7 +76,7 @@ func TestParseFigure(t *testing.T) {
 	if got, want := path.Actor, "A"; got != want {
 		t.Errorf("the path lights up %q, want %q", got, want)
 	}
-	if got, want := path.Steps[0].Command.Sketch(), []string{"EVAL", "release.lua", "1", "resource:lock", "abc"}; !cmp.Equal(got, want) {
+	if got, want := path.Steps[0].Does.(figures.Send).Command.Sketch(), []string{"EVAL", "release.lua", "1", "resource:lock", "abc"}; !cmp.Equal(got, want) {
 		t.Errorf("command %q, want %q", got, want)
 	}
 	if got, want := path.Steps[1].Line, 24; got != want {
@@ -175,13 +175,13 @@ verdicts:
 	if path.Label != "1e3" || path.Static != "no" {
 		t.Errorf("label %q and static %q, want 1e3 and no", path.Label, path.Static)
 	}
-	if got := path.Steps[0].Command.Sketch()[2]; got != "0123" {
+	if got := path.Steps[0].Does.(figures.Send).Command.Sketch()[2]; got != "0123" {
 		t.Errorf("token %q, want 0123", got)
 	}
 	if got := path.Steps[1].Promise.Text; got != "0123" {
 		t.Errorf("promised %q, want 0123", got)
 	}
-	if got := path.Steps[2].For; got != time.Millisecond {
+	if got := path.Steps[2].Does.(figures.Wait).For; got != time.Millisecond {
 		t.Errorf("wait %v, want 1ms", got)
 	}
 }

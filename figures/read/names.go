@@ -29,19 +29,18 @@ func (p *figureParser) checkSteps(path *figures.Path) {
 	var walk func(steps []figures.Step)
 	walk = func(steps []figures.Step) {
 		for _, s := range steps {
-			if s.Kind == figures.Send {
-				p.unbound(s.Command.Names(), s.Line, bound, "a command")
+			if line, dead := crashed[s.Actor()]; dead && s.Actor() != "" {
+				p.fault(s.Line-p.offset, fmt.Sprintf("it crashed in line %d; let another actor go on", line), "%s acts after its crash", s.Actor())
 			}
-			if line, dead := crashed[s.Actor]; dead && s.Actor != "" {
-				p.fault(s.Line-p.offset, fmt.Sprintf("it crashed in line %d; let another actor go on", line), "%s acts after its crash", s.Actor)
-			}
-			switch s.Kind {
+			switch does := s.Does.(type) {
+			case figures.Send:
+				p.unbound(does.Command.Names(), s.Line, bound, "a command")
 			case figures.Crash:
-				crashed[s.Actor] = s.Line
+				crashed[does.Actor] = s.Line
 			case figures.Wait:
-				waits += s.For
+				waits += does.For
 			case figures.Race:
-				walk(s.Race)
+				walk(does.Steps)
 			}
 			if s.As != "" {
 				bound[s.As] = true
@@ -119,11 +118,13 @@ func namesOf(path *figures.Path) map[string]bool {
 		for _, s := range steps {
 			if s.As != "" {
 				known[s.As] = true
-				if s.Retry != nil {
+				if send, ok := s.Does.(figures.Send); ok && send.Retry != nil {
 					known[s.As+"_tries"], known[s.As+"_ms"] = true, true
 				}
 			}
-			add(s.Race)
+			if race, ok := s.Does.(figures.Race); ok {
+				add(race.Steps)
+			}
 		}
 	}
 	add(path.Setup)
@@ -184,8 +185,8 @@ func (p *figureParser) checkPrograms(path *figures.Path, rules map[string]bool) 
 		if ev.If != nil {
 			p.never(ev.If.Names, ev.Line, known, "if")
 		}
-		if ev.Kind == figures.Crash && !slices.ContainsFunc(path.Programs, func(pr figures.Program) bool { return pr.Actor == ev.Actor }) {
-			p.fault(ev.Line-p.offset, "", "%s has no program in path %q and can't crash", ev.Actor, path.ID)
+		if crash, ok := ev.Does.(figures.Crash); ok && !slices.ContainsFunc(path.Programs, func(pr figures.Program) bool { return pr.Actor == crash.Actor }) {
+			p.fault(ev.Line-p.offset, "", "%s has no program in path %q and can't crash", crash.Actor, path.ID)
 		}
 	}
 	names := map[string]bool{}
@@ -196,7 +197,9 @@ func (p *figureParser) checkPrograms(path *figures.Path, rules map[string]bool) 
 		names[c.Name] = true
 	}
 	for _, s := range path.Setup {
-		if s.Kind != figures.Send && s.Kind != figures.Lapse {
+		switch s.Does.(type) {
+		case figures.Send, figures.Lapse:
+		default:
 			p.fault(s.Line-p.offset, "there time is moved by hand, by lapse", "the setup of programs can only send commands and lapse keys (path %q)", path.ID)
 		}
 	}
@@ -204,7 +207,9 @@ func (p *figureParser) checkPrograms(path *figures.Path, rules map[string]bool) 
 		own := maps.Clone(known)
 		own["self"] = true
 		for _, s := range program.Steps {
-			p.never(s.Command.Names(), s.Line, own, "a command")
+			if send, ok := s.Does.(figures.Send); ok {
+				p.never(send.Command.Names(), s.Line, own, "a command")
+			}
 			if s.As != "" {
 				own[s.As] = true
 			}

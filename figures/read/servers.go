@@ -170,33 +170,35 @@ func (p *figureParser) loads(n *yaml.Node) []figures.Load {
 
 // loadSteps reads what each client of a load does: `do:` steps as in programs,
 // with retry.
-func (p *figureParser) loadSteps(n *yaml.Node) []figures.Step {
-	var all []figures.Step
+func (p *figureParser) loadSteps(n *yaml.Node) []figures.Instruction {
+	var all []figures.Instruction
 	known := map[string]bool{"self": true, "round": true}
 	for _, item := range p.items(n, "steps") {
-		s := figures.Step{Kind: figures.Send, Line: item.Line + p.offset}
+		s := figures.Instruction{Step: figures.Step{Line: item.Line + p.offset}}
+		send := figures.Send{}
 		for _, e := range p.entries(item, "a step of a load") {
 			switch e.key {
 			case "do":
-				s.Command = p.commandLine(e.value, p.text(e.value, "do"))
+				send.Command = p.commandLine(e.value, p.text(e.value, "do"))
 			case "retry":
-				s.Retry = p.retry(e.value)
+				send.Retry = p.retry(e.value)
 			case "else":
-				p.elseStop(e, &s)
+				s.Stop = p.elseStop(e)
 			default:
-				if !p.shared(e, &s) {
+				if !p.shared(e, &s.Step) {
 					p.unknown(e, "a step of a load", "do", "retry", "as", "else", "note")
 				}
 			}
 		}
-		if s.Command.Source == "" {
+		if send.Command.Source == "" {
 			p.fault(item.Line, "write `do: COMMAND`", "a step of a load does nothing")
 			continue
 		}
-		p.unbound(s.Command.Names(), s.Line, known, "a command")
+		p.unbound(send.Command.Names(), s.Line, known, "a command")
 		if s.As != "" {
 			known[s.As] = true
 		}
+		s.Does = send
 		all = append(all, s)
 	}
 	return all
@@ -212,20 +214,12 @@ func (p *figureParser) checkTimes(path *figures.Path) {
 	}
 	timed := path.Timed()
 	for _, s := range path.Steps {
-		switch {
-		case s.Every > 0 && s.Every < minEvery:
-			p.fault(s.Line-p.offset, "", "every %v; %v is the shortest", s.Every, minEvery)
-		case timed && s.Kind == figures.Race:
+		if _, race := s.Does.(figures.Race); race && timed {
 			p.fault(s.Line-p.offset, "in real time actors go side by side; give their steps the same `at`", "path %q has both times and a race", path.ID)
-		case (s.Every > 0 || s.Retry != nil) && s.Kind != figures.Send:
-			p.fault(s.Line-p.offset, "", "only a command can be repeated")
-		case s.Stop && s.Every == 0:
-			p.fault(s.Line-p.offset, "in steps it ends an `every`", "else: stop without every")
 		}
 	}
-	for _, s := range path.Setup {
-		if s.Timed || s.Every > 0 || s.Retry != nil || s.Kind == figures.Stop || s.Kind == figures.Resume {
-			p.fault(s.Line-p.offset, "put it into the path's steps", "a setup can't be timed")
-		}
+	if (&figures.Path{Steps: path.Setup}).Timed() {
+		s := path.Setup[slices.IndexFunc(path.Setup, func(s figures.Step) bool { return (&figures.Path{Steps: []figures.Step{s}}).Timed() })]
+		p.fault(s.Line-p.offset, "put it into the path's steps", "a setup can't be timed")
 	}
 }

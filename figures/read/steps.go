@@ -30,85 +30,131 @@ func (p *figureParser) steps(n *yaml.Node, what string) []figures.Step {
 	return all
 }
 
-// step reads a map with one main key and any of as, reply, note.
-func (p *figureParser) step(n *yaml.Node) (figures.Step, bool) {
-	s := figures.Step{Line: n.Line + p.offset}
-	main := ""
-	entries := p.entries(n, "a step")
-	for _, e := range entries {
-		is := e.key
-		if m := actorKey.FindStringSubmatch(e.key); m != nil {
-			is, s.Actor = "actor", m[1]
-			s.Target = p.target(m[2], e)
-		}
-		kind, isMain := mainKeys[is]
-		if isMain {
-			if main != "" {
-				p.fault(e.line, "give each its own `- `", "a step does two things, %s and %s", main, e.key)
-				return s, false
-			}
-			main, s.Kind = e.key, kind
-		}
-		switch is {
-		case "actor":
-			p.knownActor(s.Actor, e.line)
-			p.command(&s, e.value)
-		case "lapse":
-			s.Key = p.template(e.value, "lapse")
-		case "wait":
-			s.For = p.duration(e.value)
-		case "crash", "stop", "resume":
-			s.Actor = p.text(e.value, is)
-			p.knownActor(s.Actor, e.value.Line)
-		case "race":
-			s.Race = p.steps(e.value, "race")
-			for _, r := range s.Race {
-				if r.Kind != figures.Send {
-					p.fault(r.Line-p.offset, "a race is between commands", "a race holds a step that sends nothing")
-				}
-			}
-		case "work":
-			s.Text = p.text(e.value, "work")
-		case "cut", "sync", "kill", "promote", "down", "up":
-			s.Target = p.node(e)
-		case "at":
-			s.Timed, s.At = true, p.duration(e.value)
-		case "every":
-			s.Every = p.duration(e.value)
-		case "until":
-			s.Until = p.duration(e.value)
-		case "retry":
-			s.Retry = p.retry(e.value)
-		case "else":
-			p.elseStop(e, &s)
-		default:
-			if !p.shared(e, &s) {
-				p.unknown(e, "a step", append([]string{"an actor's name"}, stepKeys...)...)
-			}
-		}
-	}
-	if s.Until > 0 && s.Every == 0 {
-		p.fault(n.Line, "say how often: `every: 100ms`", "until without every")
-	}
-	if main == "" && len(entries) > 0 {
-		p.fault(n.Line, "start it with an actor (`A: SET …`), lapse, wait, crash, race or work", "a step does nothing")
-		return s, false
-	}
-	return s, main != ""
+// A draft is a step whose keys are being read.
+type draft struct {
+	figures.Step
+	main   string // the main key
+	send   figures.Send
+	stop   bool // "else: stop"
+	repeat bool // every or retry
 }
 
-// mainKeys are the main keys of steps.
-var mainKeys = map[string]figures.StepKind{
-	"actor": figures.Send, "lapse": figures.Lapse, "wait": figures.Wait, "crash": figures.Crash, "race": figures.Race, "work": figures.Work, "stop": figures.Stop, "resume": figures.Resume,
-	"cut": figures.Cut, "sync": figures.Sync, "kill": figures.Kill, "promote": figures.Promote, "down": figures.Down, "up": figures.Up,
+// step reads a map with one main key and any of those that go with it.
+func (p *figureParser) step(n *yaml.Node) (figures.Step, bool) {
+	d := draft{Step: figures.Step{Line: n.Line + p.offset}}
+	entries := p.entries(n, "a step")
+	for _, e := range entries {
+		does := p.kind(e)
+		if does == nil {
+			p.beside(e, &d)
+			continue
+		}
+		if d.main != "" {
+			p.fault(e.line, "give each its own `- `", "a step does two things, %s and %s", d.main, e.key)
+			return d.Step, false
+		}
+		d.main, d.Does = e.key, does
+	}
+	if d.send.Until > 0 && d.send.Every == 0 {
+		p.fault(n.Line, "say how often: `every: 100ms`", "until without every")
+	}
+	if d.main == "" {
+		if len(entries) > 0 {
+			p.fault(n.Line, "start it with an actor (`A: SET …`), lapse, wait, crash, race or work", "a step does nothing")
+		}
+		return d.Step, false
+	}
+	p.finish(n, &d)
+	return d.Step, true
+}
+
+// kind reads what a step does by its main key; nil where the key is none.
+func (p *figureParser) kind(e entry) figures.Kind {
+	if m := actorKey.FindStringSubmatch(e.key); m != nil {
+		p.knownActor(m[1], e.line)
+		return p.command(e, m[1], m[2])
+	}
+	switch e.key {
+	case "lapse":
+		return figures.Lapse{Key: p.template(e.value, "lapse")}
+	case "wait":
+		return figures.Wait{For: p.duration(e.value)}
+	case "race":
+		return p.race(e)
+	case "work":
+		return figures.Work{Text: p.text(e.value, "work")}
+	case "crash":
+		return figures.Crash{Actor: p.struck(e)}
+	case "stop":
+		return figures.Stop{Actor: p.struck(e)}
+	case "resume":
+		return figures.Resume{Actor: p.struck(e)}
+	case "cut", "sync", "kill", "promote", "down", "up":
+		return figures.Strike{Fault: e.key, Node: p.node(e)}
+	}
+	return nil
+}
+
+func (p *figureParser) race(e entry) figures.Kind {
+	race := figures.Race{Steps: p.steps(e.value, "race")}
+	for _, s := range race.Steps {
+		if _, ok := s.Does.(figures.Send); !ok {
+			p.fault(s.Line-p.offset, "a race is between commands", "a race holds a step that sends nothing")
+		}
+	}
+	return race
+}
+
+// struck reads the actor whom something befalls.
+func (p *figureParser) struck(e entry) string {
+	name := p.text(e.value, e.key)
+	p.knownActor(name, e.value.Line)
+	return name
+}
+
+// beside reads a key that goes with the main one.
+func (p *figureParser) beside(e entry, d *draft) {
+	switch e.key {
+	case "at":
+		d.Timed, d.At = true, p.duration(e.value)
+	case "every":
+		d.send.Every, d.repeat = p.duration(e.value), true
+	case "until":
+		d.send.Until = p.duration(e.value)
+	case "retry":
+		d.send.Retry, d.repeat = p.retry(e.value), true
+	case "else":
+		d.stop = p.elseStop(e)
+	default:
+		if !p.shared(e, &d.Step) {
+			p.unknown(e, "a step", append([]string{"an actor's name"}, stepKeys...)...)
+		}
+	}
+}
+
+// finish gives a command what only commands may have.
+func (p *figureParser) finish(n *yaml.Node, d *draft) {
+	send, sends := d.Does.(figures.Send)
+	if sends {
+		send.Every, send.Until, send.Retry, send.Stop = d.send.Every, d.send.Until, d.send.Retry, d.stop
+		d.Does = send
+	}
+	switch {
+	case d.repeat && !sends:
+		p.fault(n.Line, "", "only a command can be repeated")
+	case sends && send.Every > 0 && send.Every < minEvery:
+		p.fault(n.Line, "", "every %v; %v is the shortest", send.Every, minEvery)
+	case d.stop && send.Every == 0:
+		p.fault(n.Line, "in steps it ends an `every`", "else: stop without every")
+	}
 }
 
 // elseStop reads `else: stop`.
-func (p *figureParser) elseStop(e entry, s *figures.Step) {
+func (p *figureParser) elseStop(e entry) bool {
 	if to := p.text(e.value, "else"); to != "stop" {
 		p.fault(e.value.Line, "`else: stop` is the only one", "unknown else %q", to)
 	}
-	s.Stop = true
+	return true
 }
 
 // shared reads the keys that steps of paths and of programs have in common.
@@ -133,22 +179,21 @@ func (p *figureParser) shared(e entry, s *figures.Step) bool {
 	return true
 }
 
-// command reads a command line, and checks what can be checked before it runs.
-func (p *figureParser) command(s *figures.Step, n *yaml.Node) {
-	line := p.text(n, "a command")
-	if line == "" {
-		return
+// command reads NAME@TARGET: COMMAND, and checks what can be checked before it
+// runs; NAME: work sends none.
+func (p *figureParser) command(e entry, actor, target string) figures.Kind {
+	send := figures.Send{Actor: actor, Target: p.target(target, e)}
+	line := p.text(e.value, "a command")
+	switch {
+	case line == "work":
+		return figures.Work{Actor: actor}
+	case line == "":
+	case send.Target == "sql":
+		send.Command = p.statement(e.value, line)
+	default:
+		send.Command = p.commandLine(e.value, line)
 	}
-	if line == "work" {
-		s.Kind = figures.Work
-		return
-	}
-	s.Kind = figures.Send
-	if s.Target == "sql" {
-		s.Command = p.statement(n, line)
-		return
-	}
-	s.Command = p.commandLine(n, line)
+	return send
 }
 
 func (p *figureParser) commandLine(n *yaml.Node, line string) expr.Command {
@@ -245,11 +290,11 @@ func (p *figureParser) programs(n *yaml.Node) []figures.Program {
 func (p *figureParser) program(e entry) figures.Program {
 	program := figures.Program{Actor: e.key, Line: e.line + p.offset}
 	for _, item := range p.items(e.value, "a program") {
-		s := figures.Step{Actor: e.key, Line: item.Line + p.offset}
+		s := figures.Instruction{Step: figures.Step{Line: item.Line + p.offset}}
 		mark := ""
 		if f := follow(item); f.Kind == yaml.ScalarNode {
 			mark = f.Value
-		} else if !p.programStep(item, &s, &mark) {
+		} else if !p.programStep(item, e.key, &s, &mark) {
 			continue
 		}
 		last := len(program.Steps) - 1
@@ -257,7 +302,7 @@ func (p *figureParser) program(e entry) figures.Program {
 		case "":
 			program.Steps = append(program.Steps, s)
 		case "work":
-			s.Kind = figures.Work
+			s.Does = figures.Work{Actor: e.key}
 			program.Steps = append(program.Steps, s)
 		case "enter":
 			if last < 0 {
@@ -281,27 +326,28 @@ func (p *figureParser) program(e entry) figures.Program {
 	return program
 }
 
-func (p *figureParser) programStep(n *yaml.Node, s *figures.Step, mark *string) bool {
+func (p *figureParser) programStep(n *yaml.Node, actor string, s *figures.Instruction, mark *string) bool {
 	does := false
 	entries := p.entries(n, "a step of a program")
 	for _, e := range entries {
 		switch e.key {
 		case "do":
 			does = true
-			s.Command = p.commandLine(e.value, p.text(e.value, "do"))
-			if sandbox.Stateful(s.Command.Sketch()) {
-				p.fault(e.value.Line, "every schedule is replayed on shared connections", "%s belongs to one connection; a program can't use it", s.Command.Sketch()[0])
+			c := p.commandLine(e.value, p.text(e.value, "do"))
+			if sandbox.Stateful(c.Sketch()) {
+				p.fault(e.value.Line, "every schedule is replayed on shared connections", "%s belongs to one connection; a program can't use it", c.Sketch()[0])
 			}
+			s.Does = figures.Send{Actor: actor, Command: c}
 		case "work":
 			does = true
-			s.Kind, s.Text = figures.Work, p.text(e.value, "work")
+			s.Does = figures.Work{Actor: actor, Text: p.text(e.value, "work")}
 		case "enter", "leave":
 			does = true
 			*mark = e.key
 		case "else":
-			p.elseStop(e, s)
+			s.Stop = p.elseStop(e)
 		default:
-			if !p.shared(e, s) {
+			if !p.shared(e, &s.Step) {
 				p.unknown(e, "a step of a program", programKeys...)
 			}
 		}
@@ -315,14 +361,14 @@ func (p *figureParser) programStep(n *yaml.Node, s *figures.Step, mark *string) 
 func (p *figureParser) events(n *yaml.Node) []figures.Event {
 	var all []figures.Event
 	for _, item := range p.items(n, "events") {
-		ev := figures.Event{Times: 1, Line: item.Line + p.offset, Kind: -1}
+		ev := figures.Event{Times: 1, Line: item.Line + p.offset}
 		for _, e := range p.entries(item, "an event") {
 			switch e.key {
 			case "lapse":
-				ev.Kind, ev.Key = figures.Lapse, p.text(e.value, "lapse")
+				// A key as it stands, since nothing has run that it could depend on.
+				ev.Does = figures.Lapse{Key: expr.Plain(p.text(e.value, "lapse"))}
 			case "crash":
-				ev.Kind, ev.Actor = figures.Crash, p.text(e.value, "crash")
-				p.knownActor(ev.Actor, e.value.Line)
+				ev.Does = figures.Crash{Actor: p.struck(e)}
 			case "if":
 				ev.If = p.expression(e.value, "if")
 			case "times":
@@ -335,27 +381,30 @@ func (p *figureParser) events(n *yaml.Node) []figures.Event {
 				p.unknown(e, "an event", eventKeys...)
 			}
 		}
-		if ev.Kind < 0 {
+		if ev.Does == nil {
 			p.fault(item.Line, "write `lapse: KEY` or `crash: NAME`", "an event does nothing")
 			continue
 		}
 		all = append(all, ev)
 	}
+	nameEvents(all)
+	return all
+}
+
+// nameEvents names events as they stand in schedules: a lapse by its key only
+// where there are several.
+func nameEvents(all []figures.Event) {
 	lapses := 0
 	for _, ev := range all {
-		if ev.Kind == figures.Lapse {
+		if what, _ := ev.Words(); what == "lapse" {
 			lapses++
 		}
 	}
-	for i := range all {
-		switch {
-		case all[i].Kind == figures.Crash:
-			all[i].Name = "crash:" + all[i].Actor
-		case lapses > 1:
-			all[i].Name = "lapse:" + all[i].Key
-		default:
-			all[i].Name = "lapse"
+	for i, ev := range all {
+		name, whom := ev.Words()
+		if name != "lapse" || lapses > 1 {
+			name += ":" + whom
 		}
+		all[i].Name = name
 	}
-	return all
 }

@@ -40,12 +40,12 @@ func (r *Runner) plan(path *figures.Path) *plan {
 func ownConnections(path *figures.Path) map[string]bool {
 	own := map[string]bool{}
 	for _, s := range slices.Concat(path.Setup, path.Steps) {
-		switch s.Kind {
+		switch does := s.Does.(type) {
 		case figures.Crash:
-			own[s.Actor] = true
+			own[does.Actor] = true
 		case figures.Send:
-			if sandbox.Stateful(s.Command.Sketch()) {
-				own[s.Actor] = true
+			if sandbox.Stateful(does.Command.Sketch()) {
+				own[does.Actor] = true
 			}
 		}
 	}
@@ -59,8 +59,17 @@ func ownConnections(path *figures.Path) map[string]bool {
 
 // usesSQL tells whether a path speaks to the SQL store.
 func usesSQL(path *figures.Path) bool {
-	sends := func(s figures.Step) bool { return s.Target == "sql" }
-	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), func(s figures.Step) bool { return sends(s) || slices.ContainsFunc(s.Race, sends) }) ||
+	var sends func(s figures.Step) bool
+	sends = func(s figures.Step) bool {
+		switch does := s.Does.(type) {
+		case figures.Send:
+			return does.Target == "sql"
+		case figures.Race:
+			return slices.ContainsFunc(does.Steps, sends)
+		}
+		return false
+	}
+	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), sends) ||
 		slices.ContainsFunc(path.Observe, observesSQL) || path.Sample != nil && slices.ContainsFunc(path.Sample.Values, observesSQL)
 }
 
@@ -95,7 +104,7 @@ func (r *singleRun) hangUp(actor string) {
 // where is the connection that a step's command goes down: "" the shared one to
 // the one database, "A" an actor's own, "@n1" the shared one to one of several
 // servers, "A@n1" an actor's own.
-func (r *singleRun) where(s figures.Step) string {
+func (r *singleRun) where(s figures.Send) string {
 	client := ""
 	if r.own[s.Actor] {
 		client = s.Actor

@@ -10,40 +10,37 @@ import (
 	"lockstep/sandbox"
 )
 
-// faultWords are the events of a trace that strike a server.
-var faultWords = map[figures.StepKind]string{figures.Cut: "cut", figures.Sync: "sync", figures.Kill: "kill", figures.Promote: "promote", figures.Down: "down", figures.Up: "up"}
-
 // strike does to a server what a step says: a real fault on a real process.
-func (r *singleRun) strike(ctx context.Context, s figures.Step, phase figures.Phase) error {
+func (r *singleRun) strike(ctx context.Context, s figures.Step, strike figures.Strike, phase figures.Phase) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	if err := r.fault(ctx, s); err != nil {
+	if err := r.fault(ctx, strike); err != nil {
 		return err
 	}
-	r.event(s, phase, faultWords[s.Kind]+" "+s.Target)
+	r.event(s, phase, s.Event())
 	return nil
 }
 
-func (r *singleRun) fault(ctx context.Context, s figures.Step) error {
-	does := map[figures.StepKind]func(context.Context, string) error{
-		figures.Cut: r.cluster.Cut, figures.Sync: r.cluster.Sync, figures.Kill: r.cluster.Kill, figures.Promote: r.cluster.Promote, figures.Down: r.cluster.Down, figures.Up: r.cluster.Restart,
+func (r *singleRun) fault(ctx context.Context, strike figures.Strike) error {
+	does := map[string]func(context.Context, string) error{
+		"cut": r.cluster.Cut, "sync": r.cluster.Sync, "kill": r.cluster.Kill, "promote": r.cluster.Promote, "down": r.cluster.Down, "up": r.cluster.Restart,
 	}
-	return does[s.Kind](ctx, s.Target)
+	return does[strike.Fault](ctx, strike.Node)
 }
 
 // sendAlone sends a step's command by itself, not with what is queued.
-func (r *singleRun) sendAlone(ctx context.Context, s figures.Step, phase figures.Phase) error {
+func (r *singleRun) sendAlone(ctx context.Context, s figures.Step, send figures.Send, phase figures.Phase) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	args, line := s.Command.Fill(r.env)
+	args, line := send.Command.Fill(r.env)
 	r.leased = append(r.leased, args...)
-	reply, err := r.ask(ctx, s, args, line)
+	reply, err := r.ask(ctx, send, args, line)
 	if err != nil {
 		return err
 	}
-	r.result.Trace = append(r.result.Trace, figures.Entry{Phase: phase, Actor: s.Actor, Target: s.Target, Command: line, Name: s.As, Note: s.Note, Line: s.Line})
+	r.result.Trace = append(r.result.Trace, figures.Entry{Phase: phase, Actor: send.Actor, Target: send.Target, Command: line, Name: s.As, Note: s.Note, Line: s.Line})
 	r.result.Commands++
 	r.take(pending{entry: len(r.result.Trace) - 1, as: s.As, promise: s.Promise}, reply, time.Since(r.start).Microseconds())
 	return nil
@@ -51,7 +48,7 @@ func (r *singleRun) sendAlone(ctx context.Context, s figures.Step, phase figures
 
 // ask sends one command to where its step says: a server, every server that is
 // up, or the SQL store, on the actor's own connection to it.
-func (r *singleRun) ask(ctx context.Context, s figures.Step, args []string, line string) (sandbox.Value, error) {
+func (r *singleRun) ask(ctx context.Context, s figures.Send, args []string, line string) (sandbox.Value, error) {
 	switch s.Target {
 	case "sql":
 		return r.sql.Do(ctx, s.Actor, line)
@@ -67,7 +64,7 @@ func (r *singleRun) ask(ctx context.Context, s figures.Step, args []string, line
 
 // askAll sends a command to every server that is up; the reply is the array of
 // their replies, in order.
-func (r *singleRun) askAll(ctx context.Context, s figures.Step, args []string) (sandbox.Value, error) {
+func (r *singleRun) askAll(ctx context.Context, s figures.Send, args []string) (sandbox.Value, error) {
 	nodes := r.cluster.Up()
 	replies := make([]any, len(nodes))
 	errs := make([]error, len(nodes))

@@ -78,7 +78,8 @@ func (t *timedRun) load(ctx context.Context, l figures.Load) (*counter, error) {
 func round(ctx context.Context, l figures.Load, conn *sandbox.Conn, client, n int, sum *counter) error {
 	env := map[string]any{"self": "W" + strconv.Itoa(client+1), "round": n}
 	for _, s := range l.Steps {
-		args, _ := s.Command.Fill(env)
+		send := s.Does.(figures.Send)
+		args, _ := send.Command.Fill(env)
 		command := []sandbox.Command{sandbox.Cmd(args...)}
 		begun := time.Now()
 		var reply sandbox.Value
@@ -88,17 +89,17 @@ func round(ctx context.Context, l figures.Load, conn *sandbox.Conn, client, n in
 				return err
 			}
 			sum.sent.Add(1)
-			if reply = replies[0]; s.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= s.Retry.For {
+			if reply = replies[0]; send.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= send.Retry.For {
 				break
 			}
-			if err := pause(ctx, jittered(s.Retry)); err != nil {
+			if err := pause(ctx, jittered(send.Retry)); err != nil {
 				return err
 			}
 		}
-		if s.Retry != nil {
+		if send.Retry != nil {
 			atMost(&sum.longest, int64(time.Since(begun)))
 		}
-		if (s.Stop || s.Retry != nil) && figures.Failed(reply) {
+		if (s.Stop || send.Retry != nil) && figures.Failed(reply) {
 			sum.gaveUp.Add(1)
 			return nil
 		}

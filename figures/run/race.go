@@ -10,23 +10,24 @@ import (
 )
 
 // race sends its steps at the same moment, each down a connection of its own.
-func (r *singleRun) race(ctx context.Context, s figures.Step, phase figures.Phase) error {
+func (r *singleRun) race(ctx context.Context, s figures.Step, race figures.Race, phase figures.Phase) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	r.races++
 	type lane struct {
-		step  figures.Step
+		send  figures.Send
 		args  []string
 		line  string
 		reply sandbox.Value
 		at    time.Time
 		err   error
 	}
-	lanes := make([]lane, len(s.Race))
+	lanes := make([]lane, len(race.Steps))
 	taken := map[string]bool{}
-	for i, step := range s.Race {
-		racer := step
+	for i, step := range race.Steps {
+		send := step.Does.(figures.Send)
+		racer := send
 		for taken[racer.Actor] {
 			racer.Actor += "'" // one actor twice: a connection for each
 		}
@@ -34,10 +35,10 @@ func (r *singleRun) race(ctx context.Context, s figures.Step, phase figures.Phas
 		if err := r.connect(ctx, racer.Actor); err != nil {
 			return err
 		}
-		args, line := step.Command.Fill(r.env)
+		args, line := send.Command.Fill(r.env)
 		r.leased = append(r.leased, args...)
-		lanes[i] = lane{step: racer, args: args, line: line}
-		r.result.Trace = append(r.result.Trace, figures.Entry{Phase: phase, Actor: step.Actor, Target: step.Target, Command: line, Name: step.As, Note: step.Note, Race: r.races, Line: step.Line})
+		lanes[i] = lane{send: racer, args: args, line: line}
+		r.result.Trace = append(r.result.Trace, figures.Entry{Phase: phase, Actor: send.Actor, Target: send.Target, Command: line, Name: step.As, Note: step.Note, Race: r.races, Line: step.Line})
 		r.result.Commands++
 	}
 	start, done := make(chan struct{}), make(chan int, len(lanes))
@@ -45,7 +46,7 @@ func (r *singleRun) race(ctx context.Context, s figures.Step, phase figures.Phas
 		go func() {
 			<-start
 			l := &lanes[i]
-			l.reply, l.err = r.ask(ctx, l.step, l.args, l.line)
+			l.reply, l.err = r.ask(ctx, l.send, l.args, l.line)
 			l.at = time.Now()
 			done <- i
 		}()
@@ -61,7 +62,7 @@ func (r *singleRun) race(ctx context.Context, s figures.Step, phase figures.Phas
 			return l.err
 		}
 		votes[i] = l.reply
-		r.take(pending{entry: first + i, as: s.Race[i].As, promise: s.Race[i].Promise}, l.reply, l.at.Sub(r.start).Microseconds())
+		r.take(pending{entry: first + i, as: race.Steps[i].As, promise: race.Steps[i].Promise}, l.reply, l.at.Sub(r.start).Microseconds())
 	}
 	slices.SortStableFunc(r.result.Trace[first:], func(a, b figures.Entry) int { return int(a.AtUS - b.AtUS) })
 	if s.As != "" {

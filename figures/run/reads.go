@@ -25,14 +25,14 @@ func (r *singleRun) observe(ctx context.Context) error {
 			continue
 		}
 		if o.Target == "sql" || o.Target == "all" {
-			if err := r.send(ctx, figures.Step{Target: o.Target, Command: o.Command, As: o.Name}, figures.PhaseObserve); err != nil {
+			if err := r.send(ctx, figures.Step{As: o.Name}, figures.Send{Target: o.Target, Command: o.Command}, figures.PhaseObserve); err != nil {
 				return err
 			}
 			r.result.State[o.Name] = r.env[o.Name]
 			delete(r.result.Values, o.Name)
 			continue
 		}
-		if err := r.ready(ctx, r.where(figures.Step{Target: o.Target}), o.Command); err != nil {
+		if err := r.ready(ctx, r.where(figures.Send{Target: o.Target}), o.Command); err != nil {
 			return err
 		}
 		args, line := o.Command.Fill(r.env)

@@ -157,19 +157,28 @@ func commandsOf(path *figures.Path) []expr.Command {
 	var add func(steps []figures.Step)
 	add = func(steps []figures.Step) {
 		for _, s := range steps {
-			if s.Kind == figures.Send && s.Target != "sql" {
-				all = append(all, s.Command)
+			switch does := s.Does.(type) {
+			case figures.Send:
+				if does.Target != "sql" {
+					all = append(all, does.Command)
+				}
+			case figures.Race:
+				add(does.Steps)
 			}
-			add(s.Race)
 		}
 	}
 	add(path.Setup)
 	add(path.Steps)
+	instructions := func(steps []figures.Instruction) {
+		for _, s := range steps {
+			add([]figures.Step{s.Step})
+		}
+	}
 	for _, program := range path.Programs {
-		add(program.Steps)
+		instructions(program.Steps)
 	}
 	for _, load := range path.Loads {
-		add(load.Steps)
+		instructions(load.Steps)
 	}
 	for _, o := range path.Observe {
 		if o.Received == "" && o.Target != "sql" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/figures"
@@ -43,7 +42,7 @@ func newRun(fig *figures.Figure, path *figures.Path, plan *plan, on servers) *si
 		conns: map[string]*sandbox.Conn{},
 		env:   map[string]any{},
 		result: &figures.Result{
-			Figure: fig.ID, Path: path.ID, Values: map[string]any{}, State: map[string]any{},
+			Asked: figures.Asked{Figure: fig.ID, Path: path.ID}, Values: map[string]any{}, State: map[string]any{},
 			Trace: make([]figures.Entry, 0, most),
 		},
 		start:   time.Now(),
@@ -124,31 +123,31 @@ func (r *singleRun) steps(ctx context.Context, steps []figures.Step, phase figur
 }
 
 func (r *singleRun) step(ctx context.Context, s figures.Step, phase figures.Phase) error {
-	switch s.Kind {
+	switch does := s.Does.(type) {
 	case figures.Send:
-		return r.send(ctx, s, phase)
+		return r.send(ctx, s, does, phase)
 	case figures.Work:
-		r.event(s, phase, strings.TrimSuffix("work: "+s.Text, ": "))
+		r.event(s, phase, s.Event())
 	case figures.Wait:
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
-		if err := pause(ctx, s.For); err != nil {
+		if err := pause(ctx, does.For); err != nil {
 			return err
 		}
-		r.event(s, phase, "wait "+s.For.String())
+		r.event(s, phase, s.Event())
 	case figures.Crash:
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
-		r.hangUp(s.Actor)
-		r.event(s, phase, "crash "+s.Actor)
+		r.hangUp(does.Actor)
+		r.event(s, phase, s.Event())
 	case figures.Lapse:
-		return r.lapse(ctx, s, phase)
+		return r.lapse(ctx, s, does, phase)
 	case figures.Race:
-		return r.race(ctx, s, phase)
-	case figures.Cut, figures.Sync, figures.Kill, figures.Promote, figures.Down, figures.Up:
-		return r.strike(ctx, s, phase)
+		return r.race(ctx, s, does, phase)
+	case figures.Strike:
+		return r.strike(ctx, s, does, phase)
 	case figures.Stop, figures.Resume: // of paths in real time
 	}
 	return nil
@@ -157,23 +156,23 @@ func (r *singleRun) step(ctx context.Context, s figures.Step, phase figures.Phas
 // event records something that isn't a command, in its place among them.
 func (r *singleRun) event(s figures.Step, phase figures.Phase, what string) {
 	r.result.Trace = append(r.result.Trace, figures.Entry{
-		AtUS: time.Since(r.start).Microseconds(), Phase: phase, Actor: s.Actor, Event: what, Note: s.Note,
+		AtUS: time.Since(r.start).Microseconds(), Phase: phase, Actor: s.Actor(), Event: what, Note: s.Note,
 	})
 }
 
 // send queues a command. What is queued goes out first where the command comes
 // down another connection, or reads a reply that hasn't come yet.
-func (r *singleRun) send(ctx context.Context, s figures.Step, phase figures.Phase) error {
-	if s.Target == "sql" || s.Target == "all" {
-		return r.sendAlone(ctx, s, phase)
+func (r *singleRun) send(ctx context.Context, s figures.Step, send figures.Send, phase figures.Phase) error {
+	if send.Target == "sql" || send.Target == "all" {
+		return r.sendAlone(ctx, s, send, phase)
 	}
-	if err := r.ready(ctx, r.where(s), s.Command); err != nil {
+	if err := r.ready(ctx, r.where(send), send.Command); err != nil {
 		return err
 	}
-	args, line := s.Command.Fill(r.env)
+	args, line := send.Command.Fill(r.env)
 	r.leased = append(r.leased, args...)
 	r.queue(pending{command: sandbox.Cmd(args...), as: s.As, promise: s.Promise},
-		figures.Entry{Phase: phase, Actor: s.Actor, Target: s.Target, Command: line, Name: s.As, Note: s.Note, Line: s.Line})
+		figures.Entry{Phase: phase, Actor: send.Actor, Target: send.Target, Command: line, Name: s.As, Note: s.Note, Line: s.Line})
 	return nil
 }
 
@@ -244,11 +243,11 @@ func (r *singleRun) take(p pending, reply sandbox.Value, at int64) {
 }
 
 // lapse waits until the server has expired a key.
-func (r *singleRun) lapse(ctx context.Context, s figures.Step, phase figures.Phase) error {
+func (r *singleRun) lapse(ctx context.Context, s figures.Step, lapse figures.Lapse, phase figures.Phase) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	key := s.Key.Fill(r.env)
+	key := lapse.Key.Fill(r.env)
 	for first := true; ; first = false {
 		replies, err := r.do(ctx, r.home(), []sandbox.Command{sandbox.Cmd("PTTL", key)})
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,8 +21,8 @@ import (
 func (r *singleRun) timed(ctx context.Context, watch func(figures.Moment)) error {
 	var before, after figures.KeyState
 	for _, s := range r.path.Steps {
-		if s.Actor != "" {
-			r.own[s.Actor] = true
+		if actor := s.Actor(); actor != "" {
+			r.own[actor] = true
 		}
 	}
 	if err := r.begin(ctx, &before); err != nil {
@@ -151,11 +150,12 @@ func (t *timedRun) run(ctx context.Context) error {
 	}
 	previous := closed()
 	for _, s := range t.path.Steps {
+		send, sends := s.Does.(figures.Send)
 		if s.Timed {
 			if !t.until(ctx, s.At) {
 				break
 			}
-		} else if s.Every == 0 {
+		} else if send.Every == 0 {
 			select {
 			case <-previous:
 			case <-ctx.Done():
@@ -164,12 +164,12 @@ func (t *timedRun) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if s.Every > 0 {
-			beats.Go(func() { fail(t.beat(ctx, s, over)) })
+		if send.Every > 0 {
+			beats.Go(func() { fail(t.beat(ctx, s, send, over)) })
 			continue
 		}
-		l := t.lanes[s.Actor]
-		if l == nil || s.Kind != figures.Send && s.Kind != figures.Work {
+		l := t.lanes[s.Actor()]
+		if _, works := s.Does.(figures.Work); l == nil || !sends && !works {
 			fail(t.control(ctx, s))
 			continue
 		}
@@ -197,7 +197,9 @@ func (t *timedRun) run(ctx context.Context) error {
 func (t *timedRun) lastBeats(ctx context.Context) {
 	var end time.Duration
 	for _, s := range t.path.Steps {
-		end = max(end, s.Until)
+		if send, ok := s.Does.(figures.Send); ok {
+			end = max(end, send.Until)
+		}
 	}
 	t.until(ctx, end)
 }
@@ -226,56 +228,60 @@ func (t *timedRun) until(ctx context.Context, at time.Duration) bool {
 
 // control is a step that no actor takes for itself.
 func (t *timedRun) control(ctx context.Context, s figures.Step) error {
-	l := t.lanes[s.Actor]
-	switch s.Kind {
-	case figures.Stop:
-		l.mu.Lock()
-		if l.stopped == nil {
-			l.stopped = make(chan struct{})
-		}
-		l.mu.Unlock()
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor, Event: "stop " + s.Actor, Note: s.Note}, nil)
-	case figures.Resume:
-		// Noted first: what the actor does on waking comes after it.
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor, Event: "resume " + s.Actor, Note: s.Note}, nil)
-		l.mu.Lock()
-		if l.stopped != nil {
-			close(l.stopped)
-			l.stopped = nil
-		}
-		l.mu.Unlock()
-	case figures.Crash:
-		l.mu.Lock()
-		l.dead = true
-		if l.stopped != nil {
-			close(l.stopped)
-			l.stopped = nil
-		}
-		l.mu.Unlock()
-		t.hangUp(s.Actor)
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor, Event: "crash " + s.Actor, Note: s.Note}, nil)
-	case figures.Wait:
-		if err := pause(ctx, s.For); err != nil {
-			return err
-		}
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Event: "wait " + s.For.String(), Note: s.Note}, nil)
-	case figures.Lapse:
-		return t.lapsed(ctx, s)
-	case figures.Cut, figures.Sync, figures.Kill, figures.Promote, figures.Down, figures.Up:
-		if err := t.fault(ctx, s); err != nil {
-			return err
-		}
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Event: faultWords[s.Kind] + " " + s.Target, Note: s.Note}, nil)
-	case figures.Work:
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Event: strings.TrimSuffix("work: "+s.Text, ": "), Note: s.Note}, nil)
+	l := t.lanes[s.Actor()]
+	happens := func() {
+		t.note(figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor(), Event: s.Event(), Note: s.Note}, nil)
 	}
+	switch does := s.Does.(type) {
+	case figures.Stop:
+		l.stop()
+	case figures.Resume:
+		happens() // first: what the actor does on waking comes after it
+		l.wake(false)
+		return nil
+	case figures.Crash:
+		l.wake(true)
+		t.hangUp(does.Actor)
+	case figures.Wait:
+		if err := pause(ctx, does.For); err != nil {
+			return err
+		}
+	case figures.Lapse:
+		return t.lapsed(ctx, s, does)
+	case figures.Strike:
+		if err := t.fault(ctx, does); err != nil {
+			return err
+		}
+	case figures.Send, figures.Work, figures.Race: // a lane's, or none of a path in real time
+	}
+	happens()
 	return nil
+}
+
+// stop lets the actor do nothing until it wakes.
+func (l *lane) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped == nil {
+		l.stopped = make(chan struct{})
+	}
+}
+
+// wake ends a stop; for the dead, for good.
+func (l *lane) wake(dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = l.dead || dead
+	if l.stopped != nil {
+		close(l.stopped)
+		l.stopped = nil
+	}
 }
 
 // lapsed waits until a key has expired; unlike in a path without times, the
 // lease may be a long one.
-func (t *timedRun) lapsed(ctx context.Context, s figures.Step) error {
-	key := s.Key.Fill(t.env)
+func (t *timedRun) lapsed(ctx context.Context, s figures.Step, lapse figures.Lapse) error {
+	key := lapse.Key.Fill(t.env)
 	for {
 		replies, err := t.do(ctx, t.home(), []sandbox.Command{sandbox.Cmd("PTTL", key)})
 		if err != nil {
@@ -297,29 +303,30 @@ func (t *timedRun) lapsed(ctx context.Context, s figures.Step) error {
 
 // act is one step of an actor, repeated where it says so.
 func (t *timedRun) act(ctx context.Context, l *lane, s figures.Step) error {
-	if s.Kind == figures.Work {
-		t.note(figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor, Event: strings.TrimSuffix("work: "+s.Text, ": "), Note: s.Note}, nil)
+	send, ok := s.Does.(figures.Send)
+	if !ok {
+		t.note(figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor(), Event: s.Event(), Note: s.Note}, nil)
 		return nil
 	}
 	begun := time.Now()
 	for tries := 1; ; tries++ {
-		reply, err := t.send(ctx, l, s)
+		reply, err := t.send(ctx, l, s, send)
 		if err != nil {
 			if _, dead := l.idle(); dead {
 				return nil // it crashed in the middle
 			}
 			return err
 		}
-		if s.As != "" && s.Retry != nil {
+		if s.As != "" && send.Retry != nil {
 			t.mu.Lock()
 			t.bind(s.As+"_tries", int64(tries))
 			t.bind(s.As+"_ms", time.Since(begun).Milliseconds())
 			t.mu.Unlock()
 		}
-		if s.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= s.Retry.For {
+		if send.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= send.Retry.For {
 			return nil
 		}
-		if err := pause(ctx, jittered(s.Retry)); err != nil {
+		if err := pause(ctx, jittered(send.Retry)); err != nil {
 			return err
 		}
 		if !l.awake(ctx) {
@@ -337,17 +344,17 @@ func jittered(r *figures.Retry) time.Duration {
 }
 
 // send sends one command of an actor and takes the reply in.
-func (t *timedRun) send(ctx context.Context, l *lane, s figures.Step) (sandbox.Value, error) {
+func (t *timedRun) send(ctx context.Context, l *lane, s figures.Step, send figures.Send) (sandbox.Value, error) {
 	t.mu.Lock()
-	args, line := s.Command.Fill(t.env)
+	args, line := send.Command.Fill(t.env)
 	t.mu.Unlock()
 	l.line.Lock()
-	reply, err := t.ask(ctx, s, args, line)
+	reply, err := t.ask(ctx, send, args, line)
 	l.line.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	e := figures.Entry{Phase: figures.PhaseSteps, Actor: s.Actor, Target: s.Target, Command: line, Reply: reply, Name: s.As, Note: s.Note, Line: s.Line}
+	e := figures.Entry{Phase: figures.PhaseSteps, Actor: send.Actor, Target: send.Target, Command: line, Reply: reply, Name: s.As, Note: s.Note, Line: s.Line}
 	_, e.Error = reply.(sandbox.Error)
 	if s.Promise != nil && !s.Promise.Matches(reply) {
 		e.Promise = s.Promise.String()
@@ -355,7 +362,7 @@ func (t *timedRun) send(ctx context.Context, l *lane, s figures.Step) (sandbox.V
 	t.note(e, func() {
 		switch {
 		case s.As == "":
-		case s.Every > 0:
+		case send.Every > 0:
 			all, _ := t.env[s.As].([]any)
 			t.bind(s.As, append(slices.Clone(all), reply))
 		default:
@@ -367,8 +374,8 @@ func (t *timedRun) send(ctx context.Context, l *lane, s figures.Step) (sandbox.V
 
 // beat repeats a step. It leaves out the beats at which its actor is stopped,
 // and ends with it.
-func (t *timedRun) beat(ctx context.Context, s figures.Step, over <-chan struct{}) error {
-	l := t.lanes[s.Actor]
+func (t *timedRun) beat(ctx context.Context, s figures.Step, send figures.Send, over <-chan struct{}) error {
+	l := t.lanes[send.Actor]
 	if s.As != "" {
 		t.mu.Lock()
 		if t.env[s.As] == nil {
@@ -380,7 +387,7 @@ func (t *timedRun) beat(ctx context.Context, s figures.Step, over <-chan struct{
 	if s.Timed {
 		first = s.At
 	}
-	for at := first; s.Until == 0 || at <= s.Until; at += s.Every {
+	for at := first; send.Until == 0 || at <= send.Until; at += send.Every {
 		timer := time.NewTimer(time.Until(t.zero.Add(at)))
 		select {
 		case <-timer.C:
@@ -398,14 +405,14 @@ func (t *timedRun) beat(ctx context.Context, s figures.Step, over <-chan struct{
 		if stopped {
 			continue
 		}
-		reply, err := t.send(ctx, l, s)
+		reply, err := t.send(ctx, l, s, send)
 		if err != nil {
 			if _, dead := l.idle(); dead {
 				return nil
 			}
 			return err
 		}
-		if s.Stop && figures.Failed(reply) {
+		if send.Stop && figures.Failed(reply) {
 			return nil
 		}
 	}
@@ -445,7 +452,7 @@ func (t *timedRun) readSample(ctx context.Context, values []figures.Observation)
 	var commands []sandbox.Command
 	point := figures.SamplePoint{Values: map[string]any{}}
 	for _, o := range values {
-		step := figures.Step{Actor: sampler, Target: o.Target, Command: o.Command}
+		step := figures.Send{Actor: sampler, Target: o.Target, Command: o.Command}
 		t.mu.Lock()
 		args, line := step.Command.Fill(t.env)
 		t.mu.Unlock()
