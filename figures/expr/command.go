@@ -76,7 +76,7 @@ func ParseCommand(source string, bound []string) (Command, error) {
 // the checks that can be made before anything runs.
 func (c Command) Sketch() []string {
 	if c.sql {
-		return []string{c.line.Sketch()}
+		return []string{c.line.sketch()}
 	}
 	args := make([]string, len(c.args))
 	for i, a := range c.args {

@@ -115,7 +115,7 @@ func (t Template) Fill(env map[string]any) string {
 }
 
 // sketch is a text with its expressions replaced by 0.
-func (t Template) Sketch() string {
+func (t Template) sketch() string {
 	var b strings.Builder
 	for _, part := range t.parts {
 		if part.expr != nil {

@@ -67,9 +67,7 @@ func Figure(text []byte, file string, firstLine int, scripts lua.Scripts) (*figu
 
 func (p *figureParser) figure(top *yaml.Node) {
 	f := p.fig
-	var needs []string
-	var observe []figures.Observation
-	var rules []figures.Rule
+	var all shared
 	var paths *yaml.Node
 	keys := p.entries(top, "the figure")
 	for _, e := range keys {
@@ -92,16 +90,16 @@ func (p *figureParser) figure(top *yaml.Node) {
 		case "resource":
 			f.Resource = p.text(e.value, "resource")
 		case "needs":
-			needs = p.texts(e.value, "needs")
+			all.needs = p.texts(e.value, "needs")
 		case "topology":
 		case "setup":
 			f.Setup = p.steps(e.value, "setup")
 		case "paths":
 			paths = e.value
 		case "observe":
-			observe = p.observe(e.value)
+			all.observe = p.observe(e.value)
 		case "verdicts":
-			rules = p.rules(e.value)
+			all.rules = p.rules(e.value)
 		default:
 			p.unknown(e, "the figure", figureKeys...)
 		}
@@ -116,8 +114,21 @@ func (p *figureParser) figure(top *yaml.Node) {
 		p.fault(1, "give it at least one under `paths:`", "the figure has no paths")
 		return
 	}
+	p.paths(paths, all)
+}
+
+// shared is what a figure says for all of its paths.
+type shared struct {
+	needs   []string
+	observe []figures.Observation
+	rules   []figures.Rule
+}
+
+// paths reads a figure's paths, and checks what takes all of the figure to see.
+func (p *figureParser) paths(paths *yaml.Node, all shared) {
+	f := p.fig
 	for _, n := range p.items(paths, "paths") {
-		path := p.path(n, needs, observe, rules)
+		path := p.path(n, all)
 		if other, ok := f.Path(path.ID); ok && path.ID != "" {
 			p.fault(n.Line, fmt.Sprintf("it stands first in line %d", other.Line), "two paths have the id %q", path.ID)
 			continue
@@ -134,7 +145,7 @@ func (p *figureParser) figure(top *yaml.Node) {
 		p.checkSteps(path)
 		p.checkTimes(path)
 	}
-	p.checkNames(rules)
+	p.checkNames(all.rules)
 }
 
 func (p *figureParser) id(n *yaml.Node, what string) string {
@@ -200,8 +211,8 @@ func (p *figureParser) findActors() {
 	}
 }
 
-func (p *figureParser) path(n *yaml.Node, needs []string, observe []figures.Observation, rules []figures.Rule) *figures.Path {
-	path := &figures.Path{Line: n.Line + p.offset, Needs: needs}
+func (p *figureParser) path(n *yaml.Node, all shared) *figures.Path {
+	path := &figures.Path{Line: n.Line + p.offset, Needs: all.needs}
 	var setup []figures.Step
 	for _, e := range p.entries(n, "a path") {
 		switch e.key {
@@ -213,7 +224,7 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []figures.Obse
 			path.Actor = p.text(e.value, "actor")
 			p.knownActor(path.Actor, e.value.Line)
 		case "needs":
-			path.Needs = append(slices.Clone(needs), p.texts(e.value, "needs")...)
+			path.Needs = append(slices.Clone(all.needs), p.texts(e.value, "needs")...)
 		case "setup":
 			setup = p.steps(e.value, "setup")
 		case "steps":
@@ -240,6 +251,21 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []figures.Obse
 			p.unknown(e, "a path", pathKeys...)
 		}
 	}
+	p.whole(n, path, len(setup) > 0)
+	path.Setup = append(slices.Clone(p.fig.Setup), setup...)
+	path.Observe = mergeObserve(path.Observe, all.observe)
+	path.Verdicts = append(slices.Clone(path.Verdicts), all.rules...)
+	if path.Actor == "" {
+		path.Actor = firstActor(path)
+	}
+	if p.fig.Topology.Several() && slices.ContainsFunc(path.Observe, func(o figures.Observation) bool { return o.Received != "" }) {
+		p.fault(n.Line, "ask one server what it received", "path %q counts what an actor sent to several servers", path.ID)
+	}
+	return path
+}
+
+// whole finds what a path lacks, and parts of it that don't go together.
+func (p *figureParser) whole(n *yaml.Node, path *figures.Path, setup bool) {
 	if path.ID == "" {
 		p.fault(n.Line, "ids are made of a-z, 0-9 and hyphens", "the path has no id")
 	}
@@ -256,19 +282,9 @@ func (p *figureParser) path(n *yaml.Node, needs []string, observe []figures.Obse
 		p.fault(n.Line, "steps run once, in their order; programs run in every order", "path %q has both steps and programs", path.ID)
 	case len(path.Programs) == 0 && (len(path.Events)+len(path.Always)+len(path.Finally)) > 0:
 		p.fault(n.Line, "events, always and finally belong to programs", "path %q has no programs", path.ID)
-	case len(path.Programs) == 0 && len(path.Loads) == 0 && len(path.Steps) == 0 && len(setup) == 0 && len(p.fig.Setup) == 0:
+	case len(path.Programs) == 0 && len(path.Loads) == 0 && len(path.Steps) == 0 && !setup && len(p.fig.Setup) == 0:
 		p.fault(n.Line, "give it `steps:` or `programs:`", "path %q does nothing", path.ID)
 	}
-	path.Setup = append(slices.Clone(p.fig.Setup), setup...)
-	path.Observe = mergeObserve(path.Observe, observe)
-	path.Verdicts = append(slices.Clone(path.Verdicts), rules...)
-	if path.Actor == "" {
-		path.Actor = firstActor(path)
-	}
-	if p.fig.Topology.Several() && slices.ContainsFunc(path.Observe, func(o figures.Observation) bool { return o.Received != "" }) {
-		p.fault(n.Line, "ask one server what it received", "path %q counts what an actor sent to several servers", path.ID)
-	}
-	return path
 }
 
 // mergeObserve puts a path's own observations before the figure's; one of the

@@ -12,9 +12,9 @@ import (
 	"lockstep/sandbox"
 )
 
-// ErrOneServer says that several servers can't be had here: the engine is
+// errOneServer says that several servers can't be had here: the engine is
 // somebody else's server, or a simulation.
-var ErrOneServer = errors.New("the sandbox has one server only")
+var errOneServer = errors.New("the sandbox has one server only")
 
 // Replicated lends f a primary with one or two replicas, empty and in sync. They
 // are called "primary", "replica" and "replica2". Where others have all there
@@ -40,7 +40,7 @@ func (c *Fleet) Independent(ctx context.Context, n int, f func(*Cluster) error) 
 // gather lends f a set of servers, and takes it back when f returns or panics.
 func (c *Fleet) gather(ctx context.Context, what shape, f func(*Cluster) error) error {
 	if c == nil {
-		return ErrOneServer
+		return errOneServer
 	}
 	fleet := c.pool(what)
 	set, err := fleet.take(ctx, what)

@@ -213,10 +213,10 @@ func TestNoFleet(t *testing.T) {
 	if s.Fleet != nil {
 		t.Error("the simulated server is several")
 	}
-	if err := s.Replicated(t.Context(), 1, nil); !errors.Is(err, ErrOneServer) {
+	if err := s.Replicated(t.Context(), 1, nil); !errors.Is(err, errOneServer) {
 		t.Errorf("Replicated: %v", err)
 	}
-	if err := s.Independent(t.Context(), 5, nil); !errors.Is(err, ErrOneServer) {
+	if err := s.Independent(t.Context(), 5, nil); !errors.Is(err, errOneServer) {
 		t.Errorf("Independent: %v", err)
 	}
 }
