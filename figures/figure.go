@@ -185,7 +185,7 @@ type Rule struct {
 // maxLoads is how long the clients of all loads of a path may take together.
 const maxLoads = 5 * time.Second
 
-// length is how long a path in real time takes by its own clock.
+// Length is how long a path in real time takes by its own clock.
 func (path *Path) Length() time.Duration {
 	if len(path.Loads) > 0 {
 		return maxLoads

@@ -7,7 +7,7 @@ import (
 	"lockstep/sandbox"
 )
 
-// judge finds the first rule that holds. Where none does it says so, and shows
+// Judge finds the first rule that holds. Where none does it says so, and shows
 // the replies: a verdict is never guessed.
 func Judge(result *Result, path *Path, env map[string]any) {
 	for _, rule := range path.Verdicts {
@@ -30,7 +30,7 @@ func Judge(result *Result, path *Path, env map[string]any) {
 	result.Verdict += "."
 }
 
-// keyState reads the reply of a peek.
+// KeyOf reads the reply of a peek.
 func KeyOf(v sandbox.Value) KeyState {
 	parts, ok := v.([]any)
 	if !ok || len(parts) != 3 {
@@ -65,7 +65,7 @@ func listText(kind string, items []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// failed tells whether a reply is nil, 0 or an error.
+// Failed tells whether a reply is nil, 0 or an error.
 func Failed(reply sandbox.Value) bool {
 	_, isError := reply.(sandbox.Error)
 	return reply == nil || reply == int64(0) || isError

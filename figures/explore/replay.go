@@ -16,7 +16,7 @@ import (
 // maxSchedule is the longest schedule that can be asked for, in bytes.
 const maxSchedule = 2000
 
-// ReplayOne runs one schedule of a path with programs, or a beginning of one, and
+// Replay runs one schedule of a path with programs, or a beginning of one, and
 // lists what may happen next. A schedule that can't happen is a ScheduleError.
 // known is what is known of the path from its exploration; it may be nil.
 func Replay(ctx context.Context, db *sandbox.DB, fig *figures.Figure, path *figures.Path, text string, known *figures.Explored) (*figures.Result, error) {

@@ -43,7 +43,7 @@ type figureParser struct {
 	actors  []string // the declared names; empty where none are declared
 }
 
-// Parse reads a figure from YAML that starts at line firstLine of file. The
+// Figure reads a figure from YAML that starts at line firstLine of file. The
 // language is figures.md; all faults are found at once. The figure is nil where
 // the text isn't even a map.
 func Figure(text []byte, file string, firstLine int, scripts lua.Scripts) (*figures.Figure, figures.Faults) {

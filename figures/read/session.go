@@ -12,7 +12,7 @@ import (
 
 var prompt = regexp.MustCompile(`^(?:[A-Z][A-Za-z0-9_]*)?> (.*)$`)
 
-// ParseSession reads a transcript that starts at line firstLine of file. A
+// Session reads a transcript that starts at line firstLine of file. A
 // line "> COMMAND" or "A> COMMAND" is a command, "# …" a remark, and all other
 // lines are replies.
 func Session(text []byte, file string, firstLine int, scripts lua.Scripts) (*figures.Session, figures.Faults) {

@@ -1,3 +1,5 @@
+// Package sql is a store that is not Valkey, for figures whose fence stands in SQL:
+// a database of each run's own in SQLite, or in a PostgreSQL that somebody else runs.
 package sql
 
 import (
@@ -10,11 +12,11 @@ import (
 	"lockstep/sandbox"
 )
 
-// An SQL lends empty SQL databases, for a figure whose protected resource is not
+// A Store lends empty SQL databases, for a figure whose protected resource is not
 // in Valkey. A run's database is its own, and gone after it.
 //
-// The store is SQLite within this process (sql_sqlite.go), or a PostgreSQL
-// server that somebody else runs (sql_postgres.go).
+// The store is SQLite within this process (sqlite.go), or a PostgreSQL
+// server that somebody else runs (postgres.go).
 type Store struct {
 	store  engine
 	bounds bounds
