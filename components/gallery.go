@@ -22,7 +22,7 @@ type specimen struct {
 // galleryPage is the page that the gallery's figures believe to stand on.
 func galleryPage() *content.Page { return &content.Page{Title: "Gallery", URL: "/gallery"} }
 
-func allStatuses() []figures.Status { return append(figures.Statuses(), figures.Unjudged) }
+func allStatuses() []figures.Status { return append(figures.Statuses(), figures.Late, figures.Unjudged) }
 
 // specimens are figures in all their states, with data that is hard to lay out.
 func specimens() []specimen {

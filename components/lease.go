@@ -268,8 +268,8 @@ func (k *keyStretch) goesOn(at int64, now figures.KeyState, cause *figures.Entry
 	}
 	differs := distance(now.TTL, k.left(at))
 	if cause != nil {
-		if _, ms := leaseIn(cause.Command); ms > 0 {
-			return differs <= distance(now.TTL, ms-(at-since)/1000)
+		if _, lasts := figures.LeaseIn(cause.Command); lasts > 0 {
+			return differs <= distance(now.TTL, lasts.Milliseconds()-(at-since)/1000)
 		}
 	}
 	return differs <= slack
@@ -335,8 +335,8 @@ func (c *chart) turn(last *keyStretch, cause *figures.Entry, before, at int64, n
 	state := now
 	state.TTL = older(now.TTL, at-turned)
 	if cause != nil && now.TTL >= 0 {
-		if _, ms := leaseIn(cause.Command); ms > 0 {
-			state.TTL = min(state.TTL, max(ms, now.TTL))
+		if _, lasts := figures.LeaseIn(cause.Command); lasts > 0 {
+			state.TTL = min(state.TTL, max(lasts.Milliseconds(), now.TTL))
 		}
 	}
 	c.keyed = append(c.keyed, keyStretch{From: turned, State: state, Lapsed: lapsed, Cause: cause})

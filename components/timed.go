@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -81,8 +80,9 @@ func expected(p *figures.Path) (time.Duration, bool) {
 	}
 	leases := map[string]time.Duration{} // when each ends
 	for _, s := range p.Setup {
-		if key, ms := leaseIn(written(s)); ms > 0 {
-			leases[key] = time.Duration(ms) * time.Millisecond
+		send, _ := s.Does.(figures.Send)
+		if key, lasts := figures.LeaseIn(send.Command.Source); lasts > 0 {
+			leases[key] = lasts
 		}
 	}
 	var now, end time.Duration
@@ -90,11 +90,11 @@ func expected(p *figures.Path) (time.Duration, bool) {
 		if s.Timed {
 			now = s.At
 		}
-		key, ms := leaseIn(written(s))
+		send, _ := s.Does.(figures.Send)
+		key, lasts := figures.LeaseIn(send.Command.Source)
 		if key == "" {
 			key = lockOf(written(s))
 		}
-		send, _ := s.Does.(figures.Send)
 		switch does := s.Does.(type) {
 		case figures.Wait:
 			now += does.For
@@ -109,8 +109,8 @@ func expected(p *figures.Path) (time.Duration, bool) {
 		if send.Every > 0 {
 			at = max(now, send.Until)
 		}
-		if ms > 0 && leases[key] <= at || send.Every > 0 {
-			leases[key] = at + time.Duration(ms)*time.Millisecond
+		if lasts > 0 && leases[key] <= at || send.Every > 0 {
+			leases[key] = at + lasts
 		}
 		end = max(end, at)
 	}
@@ -123,47 +123,13 @@ func written(s figures.Step) string {
 	return send.Command.Source
 }
 
-// leaseIn finds the lease that a command gives to a key, in milliseconds.
-func leaseIn(line string) (key string, ms int64) {
-	words := strings.Fields(line)
-	if len(words) < 3 {
-		return "", 0
-	}
-	number := func(i int) int64 {
-		if i >= len(words) {
-			return 0
-		}
-		n, _ := strconv.ParseInt(words[i], 10, 64)
-		return n
-	}
-	switch verb := strings.ToUpper(words[0]); verb {
-	case "SET":
-		for i, w := range words {
-			switch strings.ToUpper(w) {
-			case "PX":
-				return words[1], number(i + 1)
-			case "EX":
-				return words[1], 1000 * number(i+1)
-			}
-		}
-	case "PEXPIRE":
-		return words[1], number(2)
-	case "EXPIRE":
-		return words[1], 1000 * number(2)
-	case "EVAL":
-		if len(words) > 5 {
-			return words[3], number(len(words) - 1)
-		}
-	}
-	return "", 0
-}
-
 // firstLease is the first lease that a path's text gives to the protected key.
 func firstLease(f *figures.Figure, p *figures.Path) (leased bool, ms int64) {
 	for _, s := range slices.Concat(p.Setup, p.Steps) {
 		does, key, _ := partOf(written(s))
-		if _, ms := leaseIn(written(s)); ms > 0 && does != noPart && key == f.Resource && key != "" {
-			return true, ms
+		send, _ := s.Does.(figures.Send)
+		if _, lasts := figures.LeaseIn(send.Command.Source); lasts > 0 && does != noPart && key == f.Resource && key != "" {
+			return true, lasts.Milliseconds()
 		}
 	}
 	return false, 0

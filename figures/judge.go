@@ -1,6 +1,8 @@
 package figures
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"lockstep/figures/expr"
@@ -17,17 +19,23 @@ func Judge(result *Result, path *Path, env map[string]any) {
 			return
 		}
 	}
-	var shown []string
-	for _, e := range result.Trace {
-		if e.Name != "" {
-			shown = append(shown, e.Name+" = "+expr.Print(e.Reply))
-		}
-	}
 	result.Verdict = "No rule of this figure fits what the server answered"
-	if len(shown) > 0 {
-		result.Verdict += ": " + strings.Join(shown, ", ")
+	if len(env) > 0 {
+		result.Verdict += ": " + strings.Join(shown("", env), ", ")
 	}
 	result.Verdict += "."
+}
+
+// shown writes what rules can see, each value under the name by which they read it.
+func shown(prefix string, env map[string]any) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if members, ok := env[name].(map[string]any); ok {
+			all = append(all, shown(prefix+name+".", members)...)
+			continue
+		}
+		all = append(all, prefix+name+" = "+expr.Print(env[name]))
+	}
+	return all
 }
 
 // KeyOf reads the reply of a peek.

@@ -19,9 +19,12 @@ const (
 	Safe
 	Broken
 	Deadlock
+
+	// Late is no rule's: the machine was too busy for a run by the clock.
+	Late
 )
 
-var statusNames = [...]string{"", "granted", "refused", "safe", "broken", "deadlock"}
+var statusNames = [...]string{"", "granted", "refused", "safe", "broken", "deadlock", "late"}
 
 // Statuses are the ones that a rule may name.
 func Statuses() []Status { return []Status{Granted, Refused, Safe, Broken, Deadlock} }

@@ -65,6 +65,9 @@ func (s *Site) run(c echo.Context, p *content.Page, fig *figures.Figure, path *f
 		return nil, err
 	}
 	result.Dive = p.ID
+	if result.Status == figures.Late {
+		c.Response().Header().Set("Retry-After", "2")
+	}
 	return result, nil
 }
 

@@ -166,6 +166,8 @@ func (e *events) follow(told *feed, picture *components.Drawing, done <-chan str
 			for _, m := range moments {
 				known.StepsUS = m.StepsUS
 				switch {
+				case m.Entry == nil && m.Sample == nil: // the run begins, perhaps once more
+					known.Trace, known.Samples = nil, nil
 				case m.Entry != nil:
 					known.Trace = append(known.Trace, *m.Entry)
 				case m.Sample != nil:

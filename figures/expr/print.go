@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,12 @@ func Print(v any) string {
 		items := make([]string, len(v))
 		for i, item := range v {
 			items[i] = Print(item)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		var items []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			items = append(items, name+" "+Print(v[name]))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}

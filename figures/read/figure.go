@@ -370,7 +370,7 @@ func (p *figureParser) rules(n *yaml.Node) []figures.Rule {
 			case "status":
 				status = true
 				name := p.text(e.value, "status")
-				if err := rule.Status.UnmarshalText([]byte(name)); err != nil && name != "" {
+				if err := rule.Status.UnmarshalText([]byte(name)); (err != nil || rule.Status == figures.Late) && name != "" {
 					p.fault(e.value.Line, Nearest(name, statusWords()), "unknown status %q", name)
 				}
 			case "text":

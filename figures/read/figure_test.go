@@ -62,7 +62,7 @@ func mustParse(t testing.TB, text string, scripts lua.Scripts) *figures.Figure {
 
 func TestParseFigure(t *testing.T) {
 	fig := mustParse(t, lostLock, testScripts)
-	want := []figures.Actor{{"A", "client A"}, {"B", "client B"}, {"C", "client C"}}
+	want := []figures.Actor{{Name: "A", Label: "client A"}, {Name: "B", Label: "client B"}, {Name: "C", Label: "client C"}}
 	if diff := cmp.Diff(want, fig.Actors); diff != "" {
 		t.Errorf("actors (-want +got):\n%s", diff)
 	}
@@ -168,7 +168,7 @@ verdicts:
 	if got := fig.Title; got != "0123" {
 		t.Errorf("title %q, want 0123", got)
 	}
-	if got := fig.Actors; !cmp.Equal(got, []figures.Actor{{"A", "007"}, {"B", "B"}}) {
+	if got := fig.Actors; !cmp.Equal(got, []figures.Actor{{Name: "A", Label: "007"}, {Name: "B", Label: "B"}}) {
 		t.Errorf("actors %v", got)
 	}
 	path := fig.Paths[0]

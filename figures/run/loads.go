@@ -60,7 +60,7 @@ func (t *timedRun) load(ctx context.Context, l figures.Load) (*counter, error) {
 		wg.Go(func() {
 			<-start
 			for n := range l.Times {
-				if err := round(ctx, l, conn, i, n, sum); err != nil {
+				if err := t.round(ctx, l, conn, i, n, sum); err != nil {
 					cancel(err)
 					return
 				}
@@ -68,6 +68,9 @@ func (t *timedRun) load(ctx context.Context, l figures.Load) (*counter, error) {
 		})
 	}
 	begun := time.Now()
+	if l.Name == t.path.Loads[0].Name {
+		t.kept.came(begun.Sub(t.zero)) // it was to start with the path
+	}
 	close(start)
 	wg.Wait()
 	sum.took = time.Since(begun)
@@ -75,27 +78,33 @@ func (t *timedRun) load(ctx context.Context, l figures.Load) (*counter, error) {
 }
 
 // round is one client doing the steps once.
-func round(ctx context.Context, l figures.Load, conn *sandbox.Conn, client, n int, sum *counter) error {
+func (t *timedRun) round(ctx context.Context, l figures.Load, conn *sandbox.Conn, client, n int, sum *counter) error {
 	env := map[string]any{"self": "W" + strconv.Itoa(client+1), "round": n}
 	for _, s := range l.Steps {
 		send := s.Does.(figures.Send)
 		args, _ := send.Command.Fill(env)
 		command := []sandbox.Command{sandbox.Cmd(args...)}
 		begun := time.Now()
+		late := time.Duration(0) // what it waited for the machine and not by plan
 		var reply sandbox.Value
 		for {
+			asked := time.Now()
 			replies, err := conn.Do(ctx, command)
 			if err != nil {
 				return err
 			}
+			late += time.Since(asked)
 			sum.sent.Add(1)
 			if reply = replies[0]; send.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= send.Retry.For {
 				break
 			}
-			if err := pause(ctx, jittered(send.Retry)); err != nil {
+			planned, from := jittered(send.Retry), time.Now()
+			if err := pause(ctx, planned); err != nil {
 				return err
 			}
+			late += time.Since(from) - planned
 		}
+		t.kept.came(late)
 		if send.Retry != nil {
 			atMost(&sum.longest, int64(time.Since(begun)))
 		}

@@ -5,6 +5,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Runner struct {
 
 	known sync.Map // *Path -> *Explored: its last complete exploration
 	plans sync.Map // *Path -> *plan
+
+	hold func() // tests make a step late with it; nil otherwise
 }
 
 // A NeedsError says that the server lacks a command which a path needs.
@@ -73,17 +76,33 @@ func (r *Runner) Watch(ctx context.Context, fig *figures.Figure, path *figures.P
 	if path.Explores() {
 		return r.explore(ctx, fig, path)
 	}
+	for tries := 1; ; tries++ {
+		result, err := r.once(ctx, fig, path, watch)
+		if err != nil || result.Status != figures.Late || tries == lateTries {
+			return result, err
+		}
+	}
+}
+
+// once is Watch for one run of a path with steps or loads.
+func (r *Runner) once(ctx context.Context, fig *figures.Figure, path *figures.Path, watch func(figures.Moment)) (*figures.Result, error) {
 	var result *figures.Result
 	err := r.lend(ctx, fig, path, func(on servers) error {
-		ctx, cancel := context.WithTimeout(ctx, r.Limit+path.Length())
+		within, cancel := context.WithTimeout(ctx, r.Limit+path.Length())
 		defer cancel()
 		run := newRun(fig, path, r.plan(path), on)
 		result = run.result
 		defer run.close()
-		if path.Timed() {
-			return run.timed(ctx, watch)
+		if !path.Timed() {
+			return run.all(within)
 		}
-		return run.all(ctx)
+		run.kept = &punctuality{slack: slackOf(path)}
+		err := run.timed(within, watch, r.hold)
+		if errors.Is(err, sandbox.ErrLate) && ctx.Err() == nil {
+			tooLate(result, path, run.kept.late(), run.kept.slack)
+			return nil
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err

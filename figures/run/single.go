@@ -30,6 +30,7 @@ type singleRun struct {
 	unbound map[string]bool
 	leased  []string // arguments of the commands so far, to know a key that has lapsed from one that never was
 	races   int
+	kept    *punctuality // of a run by the clock
 
 	received map[string]int64 // commands of an actor that the server had counted before the steps
 }
@@ -109,6 +110,10 @@ func (r *singleRun) end(ctx context.Context, before, after *figures.KeyState) er
 		r.result.Resource = &figures.Change{Key: r.fig.Resource, Before: *before, After: *after}
 	}
 	r.result.TookUS = time.Since(r.start).Microseconds()
+	if r.kept != nil && r.kept.late() > 0 {
+		tooLate(r.result, r.path, r.kept.late(), r.kept.slack)
+		return nil
+	}
 	figures.Judge(r.result, r.path, r.env)
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // A step with `at` starts at its moment; one without starts when the step
 // before it is done. A step with `every` goes on beside all others, up to its
 // `until` or the end of the path.
-func (r *singleRun) timed(ctx context.Context, watch func(figures.Moment)) error {
+func (r *singleRun) timed(ctx context.Context, watch func(figures.Moment), hold func()) error {
 	var before, after figures.KeyState
 	for _, s := range r.path.Steps {
 		if actor := s.Actor(); actor != "" {
@@ -31,7 +31,7 @@ func (r *singleRun) timed(ctx context.Context, watch func(figures.Moment)) error
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	t := &timedRun{singleRun: r, watch: watch, lanes: map[string]*lane{}}
+	t := &timedRun{singleRun: r, watch: watch, hold: hold, lanes: map[string]*lane{}}
 	for actor := range r.own {
 		t.lanes[actor] = &lane{}
 	}
@@ -41,6 +41,11 @@ func (r *singleRun) timed(ctx context.Context, watch func(figures.Moment)) error
 	for _, e := range r.result.Trace {
 		t.tell(figures.Moment{Entry: &e})
 	}
+	watching, done := context.WithCancel(ctx)
+	var watched sync.WaitGroup
+	watched.Go(func() { r.kept.watch(watching) })
+	defer watched.Wait()
+	defer done()
 	var err error
 	if len(r.path.Loads) > 0 {
 		err = t.loads(ctx)
@@ -58,6 +63,8 @@ func (r *singleRun) timed(ctx context.Context, watch func(figures.Moment)) error
 type timedRun struct {
 	*singleRun
 	watch func(figures.Moment)
+	hold  func()
+	free  time.Duration // when the last step that no actor takes was done
 	zero  time.Time // when the steps began
 	lanes map[string]*lane
 
@@ -171,6 +178,7 @@ func (t *timedRun) run(ctx context.Context) error {
 		l := t.lanes[s.Actor()]
 		if _, works := s.Does.(figures.Work); l == nil || !sends && !works {
 			fail(t.control(ctx, s))
+			t.free = time.Since(t.zero)
 			continue
 		}
 		done, before := make(chan struct{}), l.last
@@ -201,7 +209,7 @@ func (t *timedRun) lastBeats(ctx context.Context) {
 			end = max(end, send.Until)
 		}
 	}
-	t.until(ctx, end)
+	_ = pause(ctx, time.Until(t.zero.Add(end)))
 }
 
 // why is the error that ended a run, nil where it ended by itself.
@@ -223,7 +231,15 @@ func closed() chan struct{} {
 
 // until waits for a moment of the path; false where the run ended before.
 func (t *timedRun) until(ctx context.Context, at time.Duration) bool {
-	return pause(ctx, time.Until(t.zero.Add(at))) == nil
+	if pause(ctx, time.Until(t.zero.Add(at))) != nil {
+		return false
+	}
+	if t.hold != nil {
+		t.hold()
+	}
+	// A fault of a server takes its time; what was due meanwhile is not late.
+	t.kept.came(time.Since(t.zero) - max(at, t.free))
+	return true
 }
 
 // control is a step that no actor takes for itself.
@@ -326,9 +342,11 @@ func (t *timedRun) act(ctx context.Context, l *lane, s figures.Step) error {
 		if send.Retry == nil || !figures.Failed(reply) || time.Since(begun) >= send.Retry.For {
 			return nil
 		}
-		if err := pause(ctx, jittered(send.Retry)); err != nil {
+		planned, from := jittered(send.Retry), time.Now()
+		if err := pause(ctx, planned); err != nil {
 			return err
 		}
+		t.kept.came(time.Since(from) - planned)
 		if !l.awake(ctx) {
 			return nil
 		}
@@ -349,8 +367,12 @@ func (t *timedRun) send(ctx context.Context, l *lane, s figures.Step, send figur
 	args, line := send.Command.Fill(t.env)
 	t.mu.Unlock()
 	l.line.Lock()
+	asked := time.Now()
 	reply, err := t.ask(ctx, send, args, line)
 	l.line.Unlock()
+	if err == nil && send.Target != "sql" && !sandbox.Stateful(args) { // those may wait on purpose
+		t.kept.came(time.Since(asked))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -405,6 +427,7 @@ func (t *timedRun) beat(ctx context.Context, s figures.Step, send figures.Send, 
 		if stopped {
 			continue
 		}
+		t.kept.came(time.Since(t.zero) - at)
 		reply, err := t.send(ctx, l, s, send)
 		if err != nil {
 			if _, dead := l.idle(); dead {

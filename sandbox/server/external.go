@@ -48,7 +48,7 @@ func (s *Server) external() (func(context.Context) (*Process, error), error) {
 	if opt.DB != 0 {
 		return nil, errors.New("the server's address: it names a database, but the sandbox uses them all")
 	}
-	network, addr, as := opt.Network, opt.Addr, sandbox.Login{opt.Username, opt.Password}
+	network, addr, as := opt.Network, opt.Addr, sandbox.Login{User: opt.Username, Password: opt.Password}
 	site := rand.Text()
 	logged := false
 	return func(ctx context.Context) (*Process, error) {
@@ -57,8 +57,8 @@ func (s *Server) external() (func(context.Context) (*Process, error), error) {
 		inst := &Process{
 			Access: sandbox.Access{
 				Network: network, Addr: addr,
-				Lender:  sandbox.Login{"lockstep-lender-" + site, rand.Text()},
-				Runner:  sandbox.Login{"lockstep-runner-" + site, rand.Text()},
+				Lender:  sandbox.Login{User: "lockstep-lender-" + site, Password: rand.Text()},
+				Runner:  sandbox.Login{User: "lockstep-runner-" + site, Password: rand.Text()},
 				Scripts: &s.scripts, Answer: s.opt.Answer, ReplyBytes: s.opt.ReplyBytes,
 				Flush: []any{"FLUSHDB", "SYNC"},
 			},

@@ -111,10 +111,10 @@ func (s *Server) startChild(ctx context.Context, mode sandbox.Mode, argv []strin
 // newChild is a server that is yet to be started, on a socket.
 func (s *Server) newChild(socket string) *Process {
 	return &Process{
-		root: sandbox.Login{"admin", rand.Text()},
+		root: sandbox.Login{User: "admin", Password: rand.Text()},
 		Access: sandbox.Access{
 			Network: "unix", Addr: socket,
-			Lender: sandbox.Login{"lender", rand.Text()}, Runner: sandbox.Login{"runner", rand.Text()},
+			Lender: sandbox.Login{User: "lender", Password: rand.Text()}, Runner: sandbox.Login{User: "runner", Password: rand.Text()},
 			Scripts: &s.scripts, Answer: s.opt.Answer, ReplyBytes: s.opt.ReplyBytes,
 			Flush: []any{"FLUSHDB", "SYNC"}, // a fourth of what the default costs, which frees in another thread
 		},

@@ -67,7 +67,6 @@ type room struct {
 	says    string   // the first sentence of its comment, without its name
 	ours    []string // what it imports of the project
 	foreign []string
-	lines   int // of Go that nobody generated
 }
 
 // read finds every package that is not a test's.
@@ -109,9 +108,6 @@ func (r *room) take(file string) error {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly|parser.ParseComments)
 	if err != nil {
 		return err
-	}
-	if !strings.HasSuffix(file, "_templ.go") {
-		r.lines += bytes.Count(text, []byte("\n"))
 	}
 	if doc := strings.Join(strings.Fields(parsed.Doc.Text()), " "); doc != "" {
 		sentence, _, _ := strings.Cut(doc+" ", ". ")
@@ -265,12 +261,11 @@ func draw(all map[string]*room) []byte {
 	return b.Bytes()
 }
 
-// box draws one package: its name, its size in hundreds of lines, and what it is.
+// box draws one package: its name and what it is.
 func box(b *bytes.Buffer, r *room, at [2]int) {
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#f5f7fa" stroke="#5b6678"/>`+"\n", at[0], at[1], boxWidth, boxHeight)
 	fmt.Fprintf(b, `<text x="%d" y="%d" font-size="14" font-weight="600" fill="#1b2330">%s</text>`+"\n", at[0]+10, at[1]+20, r.name)
-	fmt.Fprintf(b, `<text x="%d" y="%d" font-size="11" fill="#5b6678" text-anchor="end">%.1fk lines</text>`+"\n", at[0]+boxWidth-10, at[1]+20, float64(r.lines)/1000)
-	for i, line := range wrap(r.says, 40, 3) {
+	for i, line := range wrap(r.says, 36, 3) {
 		fmt.Fprintf(b, `<text x="%d" y="%d" font-size="11" fill="#333d4d">`, at[0]+10, at[1]+37+14*i)
 		_ = xml.EscapeText(b, []byte(line))
 		b.WriteString("</text>\n")
