@@ -22,12 +22,12 @@ generate:   ## Go code from the templates
 
 bench:      ## speed, as ratios measured in one run
 	@.ci/get valkey nginx wrk
-	LOCKSTEP_BENCH=1 go test -p 1 -count=1 -v -run '^TestBench' . ./figures | grep -v '^[=-]'
+	LOCKSTEP_BENCH=1 go test -p 1 -count=1 -v -run '^TestBench' ./tests/bench ./figures/explore | grep -v '^[=-]'
 
 shots:      ## screenshots of the main states, into shots/
 	@.ci/get valkey chromium
-	LOCKSTEP_SHOTS=shots go test -count=1 -run TestShots .
+	LOCKSTEP_SHOTS=$(CURDIR)/shots go test -count=1 -run TestShots ./tests/browser
 
 audit:      ## Lighthouse, axe, HTML validity and weight of the pages; wants npm and java
 	@.ci/get valkey chromium
-	LOCKSTEP_AUDIT=1 LOCKSTEP_LIGHTHOUSE=1 go test -count=1 -v -timeout 60m -run 'TestValid|TestWeight|TestHead|TestAccess|TestAxe|TestLighthouse' .
+	LOCKSTEP_AUDIT=1 LOCKSTEP_LIGHTHOUSE=1 go test -p 1 -count=1 -v -timeout 60m -run 'TestValid|TestWeight|TestHead|TestAccess|TestAxe|TestLighthouse' ./tests/pages ./tests/browser

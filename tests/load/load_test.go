@@ -1,14 +1,11 @@
-package lockstep_test
+package load_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,24 +14,26 @@ import (
 	"time"
 
 	"lockstep/figures"
+	"lockstep/tests/course"
+	"lockstep/tests/programs"
 )
 
 // TestKilledServer kills the sandbox's server while 50 runs are under way. Each
 // ends in a verdict or in the sandbox's own words; then everything works again,
 // and nothing is left over.
 func TestKilledServer(t *testing.T) {
-	others := children(t, os.Getpid())
-	s := openSite(t, setup{})
-	server := onlyNew(t, others, children(t, os.Getpid()))
+	paths := course.Paths(t)
+	others := programs.Servers(t, os.Getpid())
+	s := course.Open(t, course.Setup{})
+	server := programs.Server(t, os.Getpid(), others...)
 	// The run that is cut off waits for a lease to end.
-	var slow visitedPath
-	paths := pathsOf(t, s)
+	var slow course.Path
 	for _, v := range paths {
-		if v.path.ID == "crash-without-px" {
+		if v.ID == "crash-without-px" {
 			slow = v
 		}
 	}
-	visitor := client(t, 64)
+	visitor := course.Client(t, 64)
 	for round := range 3 {
 		before := held(visitor)
 		codes := map[int]int{}
@@ -50,17 +49,17 @@ func TestKilledServer(t *testing.T) {
 				if i%5 == 4 {
 					<-killed
 				}
-				a, err := ask(visitor, v.url, asJSON)
-				if err == nil && a.code == http.StatusServiceUnavailable {
+				a, err := course.Ask(visitor, v.On(s.URL), course.JSON)
+				if err == nil && a.Code == http.StatusServiceUnavailable {
 					err = restarting(a)
-				} else if err == nil && !(a.code == http.StatusTooManyRequests && v.path.Explores()) {
-					err = v.judge(a)
+				} else if err == nil && !(a.Code == http.StatusTooManyRequests && v.Explores()) {
+					err = v.Judge(a)
 				}
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
-				codes[a.code]++
+				codes[a.Code]++
 				mu.Unlock()
 			})
 		}
@@ -71,103 +70,63 @@ func TestKilledServer(t *testing.T) {
 		close(killed)
 		dead := time.Now()
 		all.Wait()
-		eventually(t, 2*time.Second, "a run works again", func() bool {
-			a, err := ask(visitor, slow.url, asJSON)
-			return err == nil && slow.judge(a) == nil
+		course.Eventually(t, 2*time.Second, "a run works again", func() bool {
+			a, err := course.Ask(visitor, slow.On(s.URL), course.JSON)
+			return err == nil && slow.Judge(a) == nil
 		})
 		t.Logf("round %d: %v; a run works %v after the kill", round+1, codes, time.Since(dead).Round(time.Millisecond))
 		if round == 0 && codes[http.StatusServiceUnavailable] == 0 {
 			t.Error("the kill hit no run: this test shows nothing")
 		}
 		for _, v := range paths { // no script, no user and no database is missing
-			if v.path.Explores() {
+			if v.Explores() {
 				continue
 			}
-			a, err := ask(visitor, v.url, asJSON)
+			a, err := course.Ask(visitor, v.On(s.URL), course.JSON)
 			if err == nil {
-				err = v.judge(a)
+				err = v.Judge(a)
 			}
 			if err != nil {
 				t.Error(err)
 			}
 		}
-		server = onlyNew(t, others, children(t, os.Getpid()))
-		eventually(t, 5*time.Second, "goroutines and connections are back where they were", func() bool {
+		server = programs.Server(t, os.Getpid(), others...)
+		course.Eventually(t, 5*time.Second, "goroutines and connections are back where they were", func() bool {
 			now := held(visitor)
 			return now.goroutines <= before.goroutines+4 && now.sockets <= before.sockets+70
 		})
 	}
-	if a := fetch(t, s.http.URL+"/healthz", asJSON); a.code != http.StatusOK {
-		t.Errorf("health: %d %s", a.code, a.body)
+	if a := course.Fetch(t, s.URL+"/healthz", course.JSON); a.Code != http.StatusOK {
+		t.Errorf("health: %d %s", a.Code, a.Body)
 	}
 }
 
 // restarting looks for the words of a sandbox that is away.
-func restarting(a answer) error {
+func restarting(a course.Answer) error {
 	var p struct{ Error string }
-	err := json.Unmarshal([]byte(a.body), &p)
-	if err != nil || !strings.Contains(p.Error, "sandbox is restarting") || a.header.Get("Retry-After") == "" {
-		return fmt.Errorf("503 %v %s, %v", a.header, a.body, err)
+	err := json.Unmarshal([]byte(a.Body), &p)
+	if err != nil || !strings.Contains(p.Error, "sandbox is restarting") || a.Header.Get("Retry-After") == "" {
+		return fmt.Errorf("503 %v %s, %v", a.Header, a.Body, err)
 	}
 	return nil
-}
-
-// children are the processes that a process has started and that still run, by
-// name. Where there is no /proc a test that needs them is skipped.
-func children(t testing.TB, parent int) map[int]string {
-	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(stats) == 0 {
-		t.Skip("there is no /proc here")
-	}
-	found := map[int]string{}
-	for _, file := range stats {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (name) state ppid …
-		open, shut := strings.IndexByte(string(text), '('), strings.LastIndexByte(string(text), ')')
-		fields := strings.Fields(string(text[shut+1:]))
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(text[:open])))
-		if ppid, _ := strconv.Atoi(fields[1]); ppid == parent && fields[0] != "Z" {
-			found[pid] = string(text[open+1 : shut])
-		}
-	}
-	return found
-}
-
-// onlyNew is the one server that has come.
-func onlyNew(t testing.TB, before, now map[int]string) int {
-	t.Helper()
-	var pids []int
-	for pid, name := range now {
-		if before[pid] == "" && strings.HasSuffix(name, "-server") {
-			pids = append(pids, pid)
-		}
-	}
-	if len(pids) != 1 {
-		t.Fatalf("%d servers have come: %v", len(pids), now)
-	}
-	return pids[0]
 }
 
 // TestExploreLoad runs 50 explorations and 500 hovers at once. Every hover is
 // answered; every exploration is exact, or refused and asked for again. What the
 // explorations cost the hovers is logged.
 func TestExploreLoad(t *testing.T) {
-	s := openSite(t, setup{})
-	var hovers, studies []visitedPath
-	for _, v := range pathsOf(t, s) {
+	s := course.Open(t, course.Setup{})
+	var hovers, studies []course.Path
+	for _, v := range course.Paths(t) {
 		switch {
-		case v.pattern == nil:
-		case v.path.Explores():
+		case !v.Runs():
+		case v.Explores():
 			studies = append(studies, v)
-		case !waits(v.path):
+		case !waits(v.Path):
 			hovers = append(hovers, v)
 		}
 	}
-	visitor := client(t, 32)
+	visitor := course.Client(t, 32)
 	hover := func() (took []time.Duration) {
 		var mu sync.Mutex
 		jobs := make(chan int)
@@ -176,10 +135,10 @@ func TestExploreLoad(t *testing.T) {
 			all.Go(func() {
 				for i := range jobs {
 					start := time.Now()
-					a, err := ask(visitor, hovers[i%len(hovers)].url, asJSON)
+					a, err := course.Ask(visitor, hovers[i%len(hovers)].On(s.URL), course.JSON)
 					one := time.Since(start)
 					if err == nil {
-						err = hovers[i%len(hovers)].judge(a)
+						err = hovers[i%len(hovers)].Judge(a)
 					}
 					if err != nil {
 						t.Error(err)
@@ -207,17 +166,17 @@ func TestExploreLoad(t *testing.T) {
 			v := studies[i%len(studies)]
 			deadline := time.Now().Add(time.Minute)
 			for {
-				a, err := ask(visitor, v.url, asJSON)
+				a, err := course.Ask(visitor, v.On(s.URL), course.JSON)
 				switch {
-				case err == nil && a.code == http.StatusTooManyRequests:
-					if refused.Add(1); a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "busy") {
-						err = fmt.Errorf("429 %v %s", a.header, a.body)
+				case err == nil && a.Code == http.StatusTooManyRequests:
+					if refused.Add(1); a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "busy") {
+						err = fmt.Errorf("429 %v %s", a.Header, a.Body)
 					} else if time.Now().Before(deadline) {
 						time.Sleep(10 * time.Millisecond)
 						continue
 					}
 				case err == nil:
-					err = v.judge(a)
+					err = v.Judge(a)
 				}
 				if err != nil {
 					t.Error(err)
@@ -245,9 +204,4 @@ func waits(path *figures.Path) bool {
 		}
 		return false
 	})
-}
-
-// gone tells whether a process has ended.
-func gone(pid int) bool {
-	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }

@@ -1,4 +1,4 @@
-package lockstep_test
+package browser_test
 
 import (
 	"fmt"
@@ -7,14 +7,60 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp/kb"
+
+	"lockstep/tests/course"
 )
 
 // dive3 has the figures whose leases drain; job is one of them, and takes three
 // quarters of a second.
 const (
-	dive3 = hub + "/lease-renewal"
+	dive3 = course.Hub + "/lease-renewal"
 	job   = "long-job"
 )
+
+// timedPath is a path in real time that is soon over.
+const timedFigure, timedPath = "contention", "locked"
+
+// TestTimed chooses a path in real time: it is not run by pointing at it, is
+// drawn while it goes on, and ends in a verdict that is announced once.
+func TestTimed(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(course.Hub)
+	var timed bool
+	if b.js(fmt.Sprintf(`!!document.querySelector(%q)?.dataset.timed`, pathOf(timedFigure, timedPath)), &timed); !timed {
+		t.Skip("the hub has no such path")
+	}
+	b.scrollTo("#" + timedFigure)
+	b.point(timedFigure, timedPath)
+	b.recorded(timedFigure, timedPath)
+	b.click(pathOf(timedFigure, timedPath))
+	b.leave() // it was chosen, and goes on
+	b.live(timedFigure, timedPath)
+	b.wait("it is announced", `probe.announced.length > 0`)
+	var announced []string
+	if b.js(`probe.announced`, &announced); len(announced) != 1 {
+		t.Errorf("announced is %q", announced)
+	}
+	b.ran(timedFigure + "." + timedPath)
+}
+
+// TestTimedGivenUp stops a path in real time with Escape, and by leaving the page.
+func TestTimedGivenUp(t *testing.T) {
+	b := openTab(t, desktop)
+	b.open(course.Hub)
+	release := b.gate.hold(timedFigure + "." + timedPath)
+	defer release()
+	b.click(pathOf(timedFigure, timedPath))
+	course.Eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
+	b.key(kb.Escape)
+	b.idle(timedFigure)
+	course.Eventually(t, patience, "the run is given up", func() bool { return len(b.gate.leavers()) == 1 })
+	b.click(pathOf(timedFigure, timedPath))
+	course.Eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 2 })
+	b.open("/")
+	// A page that the browser keeps for the way back would keep its run for a minute.
+	course.Eventually(t, patience/6, "the run is given up", func() bool { return len(b.gate.leavers()) == 2 })
+}
 
 // TestTimedDrawing watches a run being drawn, unless the reader wants no motion:
 // then the finished picture appears at its end.

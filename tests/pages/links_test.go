@@ -1,4 +1,4 @@
-package lockstep_test
+package pages_test
 
 import (
 	"fmt"
@@ -10,19 +10,21 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+
+	"lockstep/tests/course"
 )
 
 // TestLinks walks from the home page over every link, anchor and asset of the
 // site, and looks at each page on the way.
 func TestLinks(t *testing.T) {
-	s := visit(t)
-	c := &crawl{t: t, base: s.http.URL, anchors: map[string]map[string]bool{}}
+	s := course.Visit(t)
+	c := &crawl{t: t, base: s.URL, anchors: map[string]map[string]bool{}}
 	c.follow("/", "")
 	for len(c.todo) > 0 {
 		// Pages that show a run take as long as the run: several at once.
 		now := c.todo
 		c.todo = nil
-		answers := make([]answer, len(now))
+		answers := make([]course.Answer, len(now))
 		var all sync.WaitGroup
 		places := make(chan struct{}, 8)
 		for i, address := range now {
@@ -48,7 +50,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s links to %s, where there is no such anchor", l.from, l.to)
 		}
 	}
-	for _, p := range s.course.Pages {
+	for _, p := range s.Course.Pages {
 		if c.anchors[p.URL] == nil {
 			t.Errorf("no link leads to %s", p.URL)
 		}
@@ -96,9 +98,9 @@ func (c *crawl) follow(to, from string) {
 }
 
 // fetch asks for an address, and follows no redirect.
-func (c *crawl) fetch(address string) answer {
+func (c *crawl) fetch(address string) course.Answer {
 	direct := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	a, err := ask(&direct, c.base+address, asHTML)
+	a, err := course.Ask(&direct, c.base+address, course.HTML)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -106,19 +108,19 @@ func (c *crawl) fetch(address string) answer {
 }
 
 // page looks at what is at an address.
-func (c *crawl) page(address string, a answer) {
+func (c *crawl) page(address string, a course.Answer) {
 	c.anchors[address] = map[string]bool{"": true}
-	if a.code != http.StatusOK {
-		c.t.Errorf("%s, which is linked to, answers %d", address, a.code)
+	if a.Code != http.StatusOK {
+		c.t.Errorf("%s, which is linked to, answers %d", address, a.Code)
 		return
 	}
-	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
-		if strings.HasPrefix(address, "/static/") && !strings.Contains(a.header.Get("Cache-Control"), "immutable") {
-			c.t.Errorf("%s may not be kept: %s", address, a.header.Get("Cache-Control"))
+	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		if strings.HasPrefix(address, "/static/") && !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+			c.t.Errorf("%s may not be kept: %s", address, a.Header.Get("Cache-Control"))
 		}
 		return
 	}
-	doc, err := goquery.NewDocumentFromReader(strings.NewReader(a.body))
+	doc, err := goquery.NewDocumentFromReader(strings.NewReader(a.Body))
 	if err != nil {
 		c.t.Error(err)
 		return

@@ -1,4 +1,4 @@
-package lockstep_test
+package pages_test
 
 import (
 	"bufio"
@@ -20,6 +20,8 @@ import (
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/andybalholm/brotli"
+
+	"lockstep/tests/course"
 )
 
 // TestScripts runs the request scripts in testdata. A script is a list of cases,
@@ -57,7 +59,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			runScript(t, file, string(text), visit(t).http.Listener.Addr().String())
+			runScript(t, file, string(text), strings.TrimPrefix(course.Visit(t).URL, "http://"))
 		})
 	}
 }
@@ -138,10 +140,13 @@ func (c *scriptCase) run(t *testing.T, file, addr string, names map[string]strin
 			}
 		}
 		if t.Failed() {
-			t.Logf("%s: %d %v\n%.2000s", request, a.code, a.header, a.body)
+			t.Logf("%s: %d %v\n%.2000s", request, a.Code, a.Header, a.Body)
 		}
 	}
 }
+
+// An answer is one that checks look at.
+type answer course.Answer
 
 // raw sends one request as it is written, down a connection of its own: a
 // client library would put strange addresses in order.
@@ -239,14 +244,14 @@ func (a answer) look(subject string) (value any, found bool, err error) {
 	kind, rest, _ := strings.Cut(subject, " ")
 	switch kind {
 	case "code":
-		return a.code, true, nil
+		return a.Code, true, nil
 	case "header":
-		values := a.header.Values(rest)
+		values := a.Header.Values(rest)
 		return strings.Join(values, ", "), len(values) > 0, nil
 	case "body":
-		return a.body, a.body != "", nil
+		return a.Body, a.Body != "", nil
 	case "text", "count":
-		doc, err := goquery.NewDocumentFromReader(strings.NewReader(a.body))
+		doc, err := goquery.NewDocumentFromReader(strings.NewReader(a.Body))
 		if err != nil {
 			return nil, false, err
 		}
@@ -256,7 +261,7 @@ func (a answer) look(subject string) (value any, found bool, err error) {
 		}
 		return strings.Join(strings.Fields(elements.Text()), " "), elements.Length() > 0, nil
 	case "json":
-		if err := json.Unmarshal([]byte(a.body), &value); err != nil {
+		if err := json.Unmarshal([]byte(a.Body), &value); err != nil {
 			return nil, false, fmt.Errorf("the body is no JSON: %w", err)
 		}
 		value, found = dig(value, rest)

@@ -1,13 +1,13 @@
-package lockstep_test
+package browser_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
+
+	"lockstep/tests/course"
 )
 
 // TestNoShift hovers through a figure and looks for anything that moves.
@@ -15,7 +15,7 @@ func TestNoShift(t *testing.T) {
 	for _, window := range []size{desktop, phone} {
 		t.Run(fmt.Sprint(window.width), func(t *testing.T) {
 			b := openTab(t, window)
-			b.open(hub)
+			b.open(course.Hub)
 			b.scrollTo("#race .paths")
 			// A page may be drawn before all of it has come; that is no matter of
 			// figures.
@@ -49,7 +49,7 @@ func TestNoShift(t *testing.T) {
 // pages are the addresses of all pages, and one that isn't there.
 func pages(t *testing.T) []string {
 	all := []string{"/", "/nope"}
-	for _, p := range visit(t).course.Pages {
+	for _, p := range course.Visit(t).Course.Pages {
 		if p.URL != "/" {
 			all = append(all, p.URL)
 		}
@@ -61,7 +61,7 @@ func pages(t *testing.T) []string {
 func TestReducedMotion(t *testing.T) {
 	b := openTab(t, desktop)
 	b.prefer("prefers-reduced-motion", "reduce")
-	b.open(hub)
+	b.open(course.Hub)
 	still := func(when string) {
 		t.Helper()
 		var moving []string
@@ -147,7 +147,7 @@ func TestHitAreas(t *testing.T) {
 	for _, width := range []int64{320, 1360} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			b := openTab(t, size{width, 900})
-			for _, p := range visit(t).course.Pages {
+			for _, p := range course.Visit(t).Course.Pages {
 				if len(p.Figures) == 0 {
 					continue
 				}
@@ -199,7 +199,7 @@ func TestTheme(t *testing.T) {
 	if dark == light {
 		t.Error("dark looks like light")
 	}
-	b.open(hub)
+	b.open(course.Hub)
 	if ground() != dark {
 		t.Error("the choice is not remembered")
 	}
@@ -218,7 +218,7 @@ func TestTheme(t *testing.T) {
 // TestPrint lays pages out for paper: recorded verdicts are there, controls are not.
 func TestPrint(t *testing.T) {
 	b := openTab(t, desktop)
-	b.open(hub)
+	b.open(course.Hub)
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
 	var shown struct{ Verdicts, Controls int }
 	b.js(`({
@@ -235,7 +235,7 @@ func TestPrint(t *testing.T) {
 func TestFirstScreen(t *testing.T) {
 	for _, window := range []size{desktop, phone} {
 		b := openTab(t, window)
-		b.open(hub)
+		b.open(course.Hub)
 		for _, selector := range []string{"h1", ".lede", "#race .caption", pathOf("race", "a"), pathOf("race", "b")} {
 			if at := b.box(selector); at.Y < 0 || at.Y+at.Height > float64(window.height) || at.Height == 0 {
 				t.Errorf("%d by %d: %s stands at %.0f to %.0f", window.width, window.height, selector, at.Y, at.Y+at.Height)
@@ -265,7 +265,7 @@ func TestContents(t *testing.T) {
 func TestAnchors(t *testing.T) {
 	for _, window := range []size{desktop, phone} {
 		b := openTab(t, window)
-		for _, address := range []string{hub + "#references", hub + "?run=redlock.five#redlock", hub + "/fencing-tokens#sql-fence"} {
+		for _, address := range []string{course.Hub + "#references", course.Hub + "?run=redlock.five#redlock", course.Hub + "/fencing-tokens#sql-fence"} {
 			b.open(address)
 			b.wait(address+" is in sight", `(() => { const r = document.querySelector(location.hash).getBoundingClientRect(); return r.top > -20 && r.top < innerHeight / 2; })()`)
 			// It stays there once all that is near has been laid out.
@@ -278,65 +278,4 @@ func TestAnchors(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestShots makes screenshots of the main states, where LOCKSTEP_SHOTS names a
-// folder for them.
-func TestShots(t *testing.T) {
-	dir := os.Getenv("LOCKSTEP_SHOTS")
-	if dir == "" {
-		t.Skip("LOCKSTEP_SHOTS names no folder")
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, width := range []int64{390, 820, 1360} {
-		for _, scheme := range []string{"light", "dark"} {
-			b := openTab(t, size{width, 900})
-			b.allow("/nope")
-			b.prefer("prefers-color-scheme", scheme)
-			shot := func(name string) {
-				t.Helper()
-				b.wait("nothing moves", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
-				png := call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
-				file := fmt.Sprintf("%s/%s-%d-%s.png", dir, name, width, scheme)
-				if err := os.WriteFile(file, png, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				n++
-			}
-			for name, address := range map[string]string{
-				"home": "/", "hub": hub, "dive-1": hub + "/set-nx-px", "dive-2": hub + "/fencing-tokens", "dive-3": hub + "/lease-renewal",
-				"how-to-read": "/how-to-read", "search": "/search?q=fence", "not-found": "/nope",
-			} {
-				b.open(address)
-				shot(name)
-			}
-			for _, state := range []struct{ name, address, figure, path, part string }{
-				{"live", hub, "race", "a", ""},
-				{"ran", hub, "race", "b", ".ran"},
-				{"broken", hub + "/fencing-tokens", "lost-lock", "blind-del", ""},
-				{"deadlock", hub, "race", "crash-without-px", ""},
-				{"explored", hub + "/fencing-tokens", "every-release", "blind-del", ""},
-				{"timeline", hub + "/fencing-tokens", "every-release", "blind-del", `[data-part="timeline"]`},
-				{"dense", hub, "every-order", "without-nx", ""},
-				{"timed", hub + "/lease-renewal", "long-job", "none", ""},
-				{"moments", hub + "/lease-renewal", "long-job", "none", ".timed"},
-				{"load", hub, "contention", "locked", ""},
-				{"failover", hub, "failover", "lost", ""},
-			} {
-				b.open(state.address)
-				b.js(fmt.Sprintf(`document.querySelector('#%s').scrollIntoView({ behavior: 'instant' }); document.querySelector(%q).click()`, state.figure, pathOf(state.figure, state.path)), nil)
-				b.live(state.figure, state.path)
-				b.js(fmt.Sprintf(`document.querySelectorAll('#%[1]s details').forEach((d) => { d.open = %[2]q !== ''; }); document.querySelector('#%[1]s ' + %[2]q).scrollIntoView({ behavior: 'instant' })`, state.figure, state.part), nil)
-				shot(state.name)
-			}
-			b.open(hub + "/fencing-tokens?run=every-release.blind-del&schedule=A.A.lapse.B#every-release")
-			b.wait("the map has come", `document.querySelectorAll('#every-release .orders-map .cell').length === 324`)
-			b.js(`document.querySelector('#every-release .scheduler').scrollIntoView({ behavior: 'instant' })`, nil)
-			shot("scheduler")
-		}
-	}
-	t.Logf("%d screenshots in %s", n, dir)
 }

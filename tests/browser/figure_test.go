@@ -1,9 +1,9 @@
-package lockstep_test
+package browser_test
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,13 +14,15 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"lockstep/handlers"
+	"lockstep/lua"
+	"lockstep/tests/course"
 )
 
 // TestHover points at a path: its recorded verdict is there at once, the live one
 // after a rest, and both at one place.
 func TestHover(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.idle("race")
 	b.scrollTo("#race")
 	b.point("race", "b")
@@ -56,7 +58,7 @@ func TestHover(t *testing.T) {
 // TestHoverForReal is TestHover by the browser's own clock.
 func TestHoverForReal(t *testing.T) {
 	b := openTab(t, desktop)
-	b.open(hub + "/fencing-tokens")
+	b.open(course.Hub + "/fencing-tokens")
 	b.scrollTo("#lost-lock")
 	b.point("lost-lock", "token-checked")
 	s := b.live("lost-lock", "token-checked")
@@ -69,7 +71,7 @@ func TestHoverForReal(t *testing.T) {
 // TestLeave leaves a path before the pointer has rested on it: nothing runs.
 func TestLeave(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	b.point("race", "b")
 	b.recorded("race", "b")
@@ -92,7 +94,7 @@ func TestLeave(t *testing.T) {
 // TestSweep moves the mouse over four workers and rests on the last.
 func TestSweep(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	for _, path := range []string{"a", "b", "c"} {
 		b.point("race", path)
@@ -110,7 +112,7 @@ func TestSweep(t *testing.T) {
 // once, and nothing flickers.
 func TestMoveInside(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	b.point("race", "b")
 	b.advance(rest)
@@ -139,7 +141,7 @@ func TestMoveInside(t *testing.T) {
 // anything, and only once.
 func TestBorders(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	upper, lower := b.box(pathOf("race", "b")), b.box(pathOf("race", "c"))
 	for i := range 20 {
@@ -166,7 +168,7 @@ func TestBorders(t *testing.T) {
 // TestKeyboard does with keys what a mouse can do.
 func TestKeyboard(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.js(`document.querySelector('#race .caption .anchor').focus()`, nil)
 	b.key(kb.Tab)
 	// Focus lights and shows the recorded verdict, and does not run.
@@ -245,7 +247,7 @@ func TestKeyboard(t *testing.T) {
 // happens.
 func TestKeysElsewhere(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub + "?run=race.b")
+	b.open(course.Hub + "?run=race.b")
 	b.live("race", "b")
 	b.js(`document.querySelector('.brand').focus()`, nil)
 	b.key("n", "p", "r", "1", "?", "/", kb.ArrowRight, kb.Home)
@@ -258,7 +260,7 @@ func TestKeysElsewhere(t *testing.T) {
 // comes back after another was only looked at.
 func TestPin(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	b.click(pathOf("race", "b"))
 	b.live("race", "b")
@@ -282,7 +284,7 @@ func TestPin(t *testing.T) {
 // TestDeepLink opens an address that somebody was sent.
 func TestDeepLink(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub + "/fencing-tokens?run=lost-lock.blind-del#lost-lock")
+	b.open(course.Hub + "/fencing-tokens?run=lost-lock.blind-del#lost-lock")
 	b.live("lost-lock", "blind-del")
 	b.ran() // the page came with the verdict
 	b.scrollTo("#lost-lock")
@@ -296,7 +298,7 @@ func TestDeepLink(t *testing.T) {
 	b.idle("lost-lock")
 	var address string
 	b.js(`location.pathname + location.search`, &address)
-	if address != hub+"/fencing-tokens" {
+	if address != course.Hub+"/fencing-tokens" {
 		t.Errorf("after Escape the address is %s", address)
 	}
 	b.ran("lost-lock.token-checked")
@@ -307,7 +309,7 @@ func TestDeepLink(t *testing.T) {
 func TestTap(t *testing.T) {
 	b := openTab(t, phone, stoppedClock)
 	b.touch(true)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo(pathOf("race", "b"))
 	b.tap(pathOf("race", "b"))
 	b.live("race", "b")
@@ -344,7 +346,7 @@ func TestTap(t *testing.T) {
 func TestImpatientTap(t *testing.T) {
 	b := openTab(t, phone, stoppedClock)
 	b.touch(false)
-	b.open(hub)
+	b.open(course.Hub)
 	release := b.gate.hold("race.b")
 	b.scrollTo(pathOf("race", "b"))
 	b.tap(pathOf("race", "b"))
@@ -359,7 +361,7 @@ func TestImpatientTap(t *testing.T) {
 func TestHybrid(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
 	b.touch(false)
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	b.point("race", "a")
 	b.advance(rest)
@@ -376,7 +378,7 @@ func TestHybrid(t *testing.T) {
 func TestNoScript(t *testing.T) {
 	b := openTab(t, desktop)
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.open(hub + "/fencing-tokens")
+	b.open(course.Hub + "/fencing-tokens")
 	// The inspector may still look at the page.
 	said := func(selector string) (text string) {
 		t.Helper()
@@ -395,7 +397,7 @@ func TestNoScript(t *testing.T) {
 	b.wait("the page comes back", `document.querySelector('#lost-lock .say.on[data-part=readout]')`)
 	var address string
 	b.js(`location.href`, &address)
-	if want := b.base + hub + "/fencing-tokens?run=lost-lock.token-checked#lost-lock"; address != want {
+	if want := b.base + course.Hub + "/fencing-tokens?run=lost-lock.token-checked#lost-lock"; address != want {
 		t.Errorf("the link leads to %s, want %s", address, want)
 	}
 	if got := said("#lost-lock .say.on .say-source"); !strings.HasPrefix(got, "live · Valkey") {
@@ -415,13 +417,13 @@ func TestNoScript(t *testing.T) {
 func underWay(t *testing.T, scripts ...string) (b *tab, release func()) {
 	t.Helper()
 	b = openTab(t, desktop, scripts...)
-	b.open(hub)
+	b.open(course.Hub)
 	release = b.gate.hold("race.a")
 	b.scrollTo("#race")
 	b.point("race", "a")
 	b.advance(rest)
 	b.wait("the run is under way", `probe.figure('race').busy`)
-	eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
+	course.Eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
 	return b, release
 }
 
@@ -473,7 +475,7 @@ func TestLeaveBeforeAnswer(t *testing.T) {
 			b.leave()
 			b.idle("race")
 			if name == "cancelled" {
-				eventually(t, patience, "the run is given up", func() bool { return slices.Equal(b.gate.leavers(), []string{"race.a"}) })
+				course.Eventually(t, patience, "the run is given up", func() bool { return slices.Equal(b.gate.leavers(), []string{"race.a"}) })
 			}
 			release()
 			b.click(pathOf("every-order", "with-nx"))
@@ -486,12 +488,12 @@ func TestLeaveBeforeAnswer(t *testing.T) {
 // TestServerAway asks for runs that can't be had: the recorded verdict stays, and
 // says why in words.
 func TestServerAway(t *testing.T) {
-	limited := openSite(t, setup{settings: handlers.Settings{Rate: 0.001}})
-	if a := fetch(t, limited.http.URL+hub+"/figures/race/a", asJSON); a.code != http.StatusOK {
-		t.Fatalf("the first run answers %d", a.code)
+	limited := course.Open(t, course.Setup{Settings: handlers.Settings{Rate: 0.001}})
+	if a := course.Fetch(t, limited.URL+course.Hub+"/figures/race/a", course.JSON); a.Code != http.StatusOK {
+		t.Fatalf("the first run answers %d", a.Code)
 	}
-	closed := openSite(t, setup{})
-	closed.box.Close()
+	closed := course.Open(t, course.Setup{})
+	closed.Runner.Sandbox.Close()
 	words := func(code int, body string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
@@ -503,8 +505,8 @@ func TestServerAway(t *testing.T) {
 		instead func(http.ResponseWriter, *http.Request)
 		want    string
 	}{
-		"too many runs":       {limited.site.Handler(), nil, "You run figures faster than this site allows"},
-		"the sandbox is away": {closed.site.Handler(), nil, "The sandbox is restarting"},
+		"too many runs":       {limited.Handler, nil, "You run figures faster than this site allows"},
+		"the sandbox is away": {closed.Handler, nil, "The sandbox is restarting"},
 		"429 of a proxy":      {nil, words(429, ""), "The sandbox is busy."},
 		"503 of a proxy":      {nil, words(503, "<h1>503</h1>"), "The sandbox is restarting."},
 		"504 of a proxy":      {nil, words(504, "{}"), "The run took too long."},
@@ -524,12 +526,12 @@ func TestServerAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			site := tt.site
 			if site == nil {
-				site = visit(t).site.Handler()
+				site = course.Visit(t).Handler
 			}
 			b := openTabOn(t, site, desktop, stoppedClock)
 			b.allow("Failed to load resource")
 			b.gate.answer(tt.instead)
-			b.open(hub)
+			b.open(course.Hub)
 			b.scrollTo("#race")
 			b.point("race", "b")
 			b.recorded("race", "b")
@@ -564,7 +566,7 @@ func TestServerAway(t *testing.T) {
 // TestAnnounced runs paths and listens to the page's one live region.
 func TestAnnounced(t *testing.T) {
 	b := openTab(t, desktop, stoppedClock)
-	b.open(hub + "/fencing-tokens")
+	b.open(course.Hub + "/fencing-tokens")
 	b.scrollTo("#lost-lock")
 	b.point("lost-lock", "blind-del")
 	b.advance(rest)
@@ -624,14 +626,14 @@ func TestConsole(t *testing.T) {
 // TestProbes checks that the probes of TestConsole see what they are for.
 func TestProbes(t *testing.T) {
 	b := openTab(t, desktop)
-	b.open(hub)
+	b.open(course.Hub)
 	b.js(`document.body.insertAdjacentHTML('beforeend', '<p style="color: red">x</p>')`, nil)
 	b.js(`document.head.append(Object.assign(document.createElement('script'), { src: 'https://evil.test/x.js' }))`, nil)
 	b.js(`console.error('told'); dispatchEvent(new ErrorEvent('error')); queueMicrotask(() => { throw new Error('thrown'); })`, nil)
 	b.wait("the policy is seen", `probe.violations.length >= 2`)
 	b.js(`document.querySelector('.page-head').insertAdjacentHTML('beforebegin', '<p>x</p><p>x</p>')`, nil)
 	b.wait("the shift is seen", `probe.shift > 0`)
-	eventually(t, patience, "the browser tells", func() bool {
+	course.Eventually(t, patience, "the browser tells", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		text := strings.Join(b.problems, "\n")
@@ -647,7 +649,7 @@ func TestProbes(t *testing.T) {
 func TestCopy(t *testing.T) {
 	b := openTab(t, desktop)
 	b.openClipboard()
-	b.open(hub)
+	b.open(course.Hub)
 	b.scrollTo("#race")
 	b.click(pathOf("race", "b"))
 	b.live("race", "b")
@@ -666,7 +668,7 @@ func TestCopy(t *testing.T) {
 	b.click(".body .listing [data-copy]")
 	b.wait("the button says so", `document.querySelector('.body .listing [data-copy]').textContent === 'Copied'`)
 	b.js(`navigator.clipboard.readText()`, &script)
-	source, err := os.ReadFile("lua/release.lua")
+	source, err := fs.ReadFile(lua.FS(), "release.lua")
 	if err != nil {
 		t.Fatal(err)
 	}

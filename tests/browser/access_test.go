@@ -1,67 +1,22 @@
-package lockstep_test
+package browser_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
 
 	"lockstep/content"
+	"lockstep/figures"
 	"lockstep/handlers"
+	"lockstep/tests/course"
+	"lockstep/tests/programs"
 )
-
-// axeVersion is the release of axe-core that judges the pages.
-const axeVersion = "4.11.0"
-
-var errNoAxe = errors.New("axe-core can't be had here")
-
-// axe is the source of axe-core, from the registry of npm packages.
-var axe = sync.OnceValues(func() (string, error) {
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		return "", fmt.Errorf("%w: there is no npm on the PATH", errNoAxe)
-	}
-	dir, err := os.MkdirTemp("", "lockstep-axe-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	pack := exec.Command(npm, "pack", "--silent", "--prefer-offline", "axe-core@"+axeVersion)
-	pack.Dir = dir
-	if out, err := pack.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: npm pack: %w\n%s", errNoAxe, err, out)
-	}
-	f, err := os.Open(filepath.Join(dir, "axe-core-"+axeVersion+".tgz"))
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		return "", err
-	}
-	for files := tar.NewReader(unzipped); ; {
-		header, err := files.Next()
-		if err != nil {
-			return "", fmt.Errorf("find axe.min.js: %w", err)
-		}
-		if header.Name == "package/axe.min.js" {
-			text, err := io.ReadAll(files)
-			return string(text), err
-		}
-	}
-})
 
 // judge is a tab with axe-core in it.
 type judge struct {
@@ -69,18 +24,16 @@ type judge struct {
 	source string
 }
 
+// newJudge opens a tab on a site. Where axe-core can't be had the test is skipped.
 func newJudge(t *testing.T, site http.Handler) *judge {
 	t.Helper()
-	source, err := axe()
-	if errors.Is(err, errNoAxe) {
-		t.Skip(err)
-	}
+	source, err := os.ReadFile(filepath.Join(programs.NPM(t, "axe-core", "4.11.0"), "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := openTabOn(t, site, desktop)
 	b.allow("/nope", "Failed to load resource")
-	return &judge{b, source}
+	return &judge{b, string(source)}
 }
 
 // looks are the ways in which each state is looked at.
@@ -118,7 +71,7 @@ func (j *judge) check(within, state string) {
 func TestAccessPages(t *testing.T) {
 	for _, address := range pages(t) {
 		t.Run(address, func(t *testing.T) {
-			j := newJudge(t, visit(t).site.Handler())
+			j := newJudge(t, course.Visit(t).Handler)
 			j.open(address)
 			j.check("html", address)
 		})
@@ -128,18 +81,18 @@ func TestAccessPages(t *testing.T) {
 // TestAccessFigures has axe-core judge every figure in its states: recorded,
 // busy, live with each kind of verdict, and in trouble.
 func TestAccessFigures(t *testing.T) {
-	s := visit(t)
-	for _, p := range s.course.Pages {
+	s := course.Visit(t)
+	for _, p := range s.Course.Pages {
 		if len(p.Figures) > 0 {
 			t.Run(p.URL, func(t *testing.T) {
-				newJudge(t, s.site.Handler()).figures(s, p)
+				newJudge(t, s.Handler).figures(p)
 			})
 		}
 	}
 }
 
 // figures checks the figures of a page, all of them in each state.
-func (j *judge) figures(s *served, p *content.Page) {
+func (j *judge) figures(p *content.Page) {
 	j.open(p.URL)
 	click := func(figure, path string) {
 		j.js(fmt.Sprintf(`document.querySelector(%q).click()`, pathOf(figure, path)), nil)
@@ -173,7 +126,7 @@ func (j *judge) figures(s *served, p *content.Page) {
 	for round := 0; ; round++ {
 		var ran []string
 		for _, fig := range p.Figures {
-			if kinds := kindsOf(j.t, s, fig.ID, p.URL); round < len(kinds) {
+			if kinds := kindsOf(j.t, fig); round < len(kinds) {
 				click(fig.ID, kinds[round])
 				done(fig.ID)
 				j.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, fig.ID), nil)
@@ -188,12 +141,12 @@ func (j *judge) figures(s *served, p *content.Page) {
 }
 
 // kindsOf are paths of a figure, one for each status that a run of it may have.
-func kindsOf(t *testing.T, s *served, figure, page string) (paths []string) {
-	seen := map[string]bool{}
-	for _, v := range pathsOf(t, s) {
-		if v.page.URL == page && v.fig.ID == figure && !seen[v.status] {
-			seen[v.status] = true
-			paths = append(paths, v.path.ID)
+func kindsOf(t *testing.T, fig *figures.Figure) (paths []string) {
+	seen := map[figures.Status]bool{}
+	for _, p := range course.Paths(t) {
+		if p.Figure == fig && !seen[p.Status] {
+			seen[p.Status] = true
+			paths = append(paths, p.ID)
 		}
 	}
 	return paths
@@ -201,8 +154,8 @@ func kindsOf(t *testing.T, s *served, figure, page string) (paths []string) {
 
 // TestAccessGallery has axe-core judge the page of all states of a figure.
 func TestAccessGallery(t *testing.T) {
-	s := openSite(t, setup{settings: handlers.Settings{Gallery: true}})
-	j := newJudge(t, s.site.Handler())
+	s := course.Open(t, course.Setup{Settings: handlers.Settings{Gallery: true}})
+	j := newJudge(t, s.Handler)
 	j.open("/gallery")
 	j.check("html", "gallery")
 	var found struct {
@@ -225,7 +178,7 @@ func TestAccessGallery(t *testing.T) {
 
 // TestAxe checks that axe-core sees what it is there for.
 func TestAxe(t *testing.T) {
-	j := newJudge(t, visit(t).site.Handler())
+	j := newJudge(t, course.Visit(t).Handler)
 	j.open("/nope")
 	j.js(j.source+"; 0", nil)
 	j.js(`document.querySelector('main').insertAdjacentHTML('beforeend', '<img src="/x.png"><button></button>')`, nil)
@@ -242,7 +195,7 @@ func TestAxe(t *testing.T) {
 func TestTabOrder(t *testing.T) {
 	b := openTab(t, desktop)
 	b.prefer("prefers-reduced-motion", "reduce")
-	b.open(hub)
+	b.open(course.Hub)
 	type stop struct {
 		Name, Group     string
 		Visible, Marked bool
@@ -296,7 +249,7 @@ func TestTabOrder(t *testing.T) {
 // TestSkip follows the first link of a page to its content.
 func TestSkip(t *testing.T) {
 	b := openTab(t, desktop)
-	b.open(hub)
+	b.open(course.Hub)
 	b.key(kb.Tab, kb.Enter)
 	var at string
 	b.js(`document.activeElement.id`, &at)
@@ -331,7 +284,7 @@ func TestLargeText(t *testing.T) {
 func TestForcedColours(t *testing.T) {
 	b := openTab(t, desktop)
 	b.prefer("forced-colors", "active")
-	b.open(hub)
+	b.open(course.Hub)
 	b.click(pathOf("race", "b"))
 	b.live("race", "b")
 	var found struct {

@@ -1,4 +1,4 @@
-package lockstep_test
+package browser_test
 
 import (
 	"fmt"
@@ -10,10 +10,12 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/chromedp/cdproto/emulation"
+
+	"lockstep/tests/course"
 )
 
 const (
-	dive2  = hub + "/fencing-tokens"
+	dive2  = course.Hub + "/fencing-tokens"
 	orders = "every-release" // a figure of it: 324 orders, of which 36 break
 )
 
@@ -118,7 +120,7 @@ func TestMapVariants(t *testing.T) {
 // of beginnings, and still shows where the broken ones are.
 func TestMapDense(t *testing.T) {
 	b := openTab(t, desktop)
-	b.open(hub)
+	b.open(course.Hub)
 	b.click(pathOf("every-order", "without-nx"))
 	b.live("every-order", "without-nx")
 	var found struct{ Cells, Broken, Wide int }
@@ -298,48 +300,4 @@ func TestSchedulerNoScript(t *testing.T) {
 		t.Errorf("without scripts the map has %d cells, want 324", cells)
 	}
 	follow(fmt.Sprintf(`#%s .orders .cell[href*="schedule=%s#"]`, orders, shortest), run+"&schedule="+shortest)
-}
-
-// timedPath is a path in real time that is soon over.
-const timedFigure, timedPath = "contention", "locked"
-
-// TestTimed chooses a path in real time: it is not run by pointing at it, is
-// drawn while it goes on, and ends in a verdict that is announced once.
-func TestTimed(t *testing.T) {
-	b := openTab(t, desktop)
-	b.open(hub)
-	var timed bool
-	if b.js(fmt.Sprintf(`!!document.querySelector(%q)?.dataset.timed`, pathOf(timedFigure, timedPath)), &timed); !timed {
-		t.Skip("the hub has no such path")
-	}
-	b.scrollTo("#" + timedFigure)
-	b.point(timedFigure, timedPath)
-	b.recorded(timedFigure, timedPath)
-	b.click(pathOf(timedFigure, timedPath))
-	b.leave() // it was chosen, and goes on
-	b.live(timedFigure, timedPath)
-	b.wait("it is announced", `probe.announced.length > 0`)
-	var announced []string
-	if b.js(`probe.announced`, &announced); len(announced) != 1 {
-		t.Errorf("announced is %q", announced)
-	}
-	b.ran(timedFigure + "." + timedPath)
-}
-
-// TestTimedGivenUp stops a path in real time with Escape, and by leaving the page.
-func TestTimedGivenUp(t *testing.T) {
-	b := openTab(t, desktop)
-	b.open(hub)
-	release := b.gate.hold(timedFigure + "." + timedPath)
-	defer release()
-	b.click(pathOf(timedFigure, timedPath))
-	eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 1 })
-	b.key(kb.Escape)
-	b.idle(timedFigure)
-	eventually(t, patience, "the run is given up", func() bool { return len(b.gate.leavers()) == 1 })
-	b.click(pathOf(timedFigure, timedPath))
-	eventually(t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) == 2 })
-	b.open("/")
-	// A page that the browser keeps for the way back would keep its run for a minute.
-	eventually(t, patience/6, "the run is given up", func() bool { return len(b.gate.leavers()) == 2 })
 }

@@ -1,4 +1,4 @@
-package lockstep_test
+package browser_test
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +21,13 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"lockstep/tests/course"
+	"lockstep/tests/programs"
 )
+
+// browsers are the names that a Chromium goes by.
+var browsers = []string{"chromium", "chromium-browser", "google-chrome"}
 
 // patience is how long a browser may take for anything. It is long, since it
 // only matters where a test fails.
@@ -38,37 +42,15 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("touch-events", "enabled"),
 	)
-	for _, name := range browserNames {
-		if path, err := exec.LookPath(name); err == nil {
-			options = append(options, chromedp.ExecPath(path))
-			break
-		}
-	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	ends = append(ends, func() {
+	programs.AtEnd(func() {
 		_ = chromedp.Cancel(ctx)
 		cancel()
 		stop()
 	})
 	return ctx, chromedp.Do(ctx)
 })
-
-var browserNames = []string{"chromium", "chromium-browser", "google-chrome"}
-
-// needBrowser skips a test where there is no Chromium, unless there has to be one.
-func needBrowser(t testing.TB) {
-	t.Helper()
-	if os.Getenv("LOCKSTEP_BROWSER") == "off" {
-		t.Skip("LOCKSTEP_BROWSER is off")
-	}
-	for _, name := range browserNames {
-		if _, err := exec.LookPath(name); err == nil {
-			return
-		}
-	}
-	need(t, browserNames[0])
-}
 
 // A gate stands before the site and sees every request for a run. It counts
 // them, holds answers back, or answers in the site's place.
@@ -232,12 +214,12 @@ var (
 // those of each page.
 func openTab(t *testing.T, window size, scripts ...string) *tab {
 	t.Helper()
-	return openTabOn(t, visit(t).site.Handler(), window, scripts...)
+	return openTabOn(t, course.Visit(t).Handler, window, scripts...)
 }
 
 func openTabOn(t *testing.T, site http.Handler, window size, scripts ...string) *tab {
 	t.Helper()
-	needBrowser(t)
+	programs.Need(t, browsers...)
 	parent, err := chromium()
 	if err != nil {
 		t.Fatal(err)

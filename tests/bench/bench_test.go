@@ -1,4 +1,4 @@
-package lockstep_test
+package bench_test
 
 import (
 	"bytes"
@@ -33,6 +33,7 @@ import (
 	"lockstep/lua"
 	"lockstep/sandbox/server"
 	"lockstep/sandbox/sql"
+	"lockstep/tests/programs"
 )
 
 // TestBench prints how fast the site is, as ratios of one run: a verdict
@@ -124,7 +125,7 @@ func newBench(t *testing.T) *bench {
 	b.noop = listen(t, noop(t, course, runner, b.site))
 	header, body := answered(t, b.site+benchPage)
 	b.etag, b.bare = header.Get("Etag"), listen(t, bare(header, body))
-	b.nginx = startNginx(t, body)
+	b.nginx = nginx(t, body)
 	return b
 }
 
@@ -203,39 +204,19 @@ func bare(header http.Header, body []byte) http.Handler {
 	})
 }
 
-// startNginx serves the same bytes from a file.
-func startNginx(t *testing.T, zipped []byte) string {
+// nginx serves the same bytes from a file.
+func nginx(t *testing.T, zipped []byte) string {
 	t.Helper()
-	program := nginxProgram()
-	if program == "" {
-		t.Log("nginx is missing: pages are held against the bare handler only")
-		return ""
-	}
 	dir := t.TempDir()
-	os.Chmod(dir, 0o755)
+	must(t, os.Chmod(dir, 0o755))
 	z, err := gzip.NewReader(bytes.NewReader(zipped))
 	must(t, err)
 	body, err := io.ReadAll(z)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "page.html"), body, 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "page.html.gz"), zipped, 0o644))
-	return runNginx(t, program, fmt.Sprintf(`gzip_static on; open_file_cache max=10; keepalive_requests 1000000; types { text/html html; }
+	return programs.Nginx(t, fmt.Sprintf(`gzip_static on; open_file_cache max=10; keepalive_requests 1000000; types { text/html html; }
 server { listen ADDRESS; root %s; }`, dir))
-}
-
-func waitFor(t *testing.T, address string) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // rawServer is a server that go-redis speaks to with nothing in between.

@@ -1,4 +1,4 @@
-package lockstep_test
+package load_test
 
 import (
 	"bufio"
@@ -8,25 +8,22 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"lockstep/handlers"
+	"lockstep/tests/course"
+	"lockstep/tests/programs"
 )
 
 // timedRun is a path in real time that takes three quarters of a second, and
 // longRun one that takes the longest.
 const (
-	timedRun = hub + "/lease-renewal/figures/long-job/none"
-	longRun  = hub + "/lease-renewal/figures/watchdog/deadlocked"
+	timedRun = course.Hub + "/lease-renewal/figures/long-job/none"
+	longRun  = course.Hub + "/lease-renewal/figures/watchdog/deadlocked"
 )
 
 // A stream is a run as a reader follows it.
@@ -93,10 +90,10 @@ func fromProxy(t *testing.T) handlers.Settings {
 // TestStream follows a run, directly and through an nginx that buffers what it
 // may and compresses everything: what happens is told as it happens.
 func TestStream(t *testing.T) {
-	s := openSite(t, setup{settings: fromProxy(t)})
-	for name, base := range map[string]string{"direct": s.http.URL, "nginx": proxied(t, s.http.URL)} {
+	s := course.Open(t, course.Setup{Settings: fromProxy(t)})
+	for name, base := range map[string]string{"direct": s.URL, "nginx": proxied(t, s.URL)} {
 		t.Run(name, func(t *testing.T) {
-			run, err := follow(t.Context(), client(t, 1), base+timedRun, visitor(1))
+			run, err := follow(t.Context(), course.Client(t, 1), base+timedRun, visitor(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +137,7 @@ func TestStream(t *testing.T) {
 			t.Logf("first event after %v, first picture after %v, verdict after %v", first, pictured, took)
 		})
 	}
-	if direct, err := follow(t.Context(), client(t, 1), s.http.URL+timedRun, visitor(2)); err != nil || direct.Header.Get("X-Accel-Buffering") != "no" {
+	if direct, err := follow(t.Context(), course.Client(t, 1), s.URL+timedRun, visitor(2)); err != nil || direct.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("nginx isn't asked not to buffer: %v", err)
 	} else {
 		direct.Body.Close()
@@ -151,58 +148,18 @@ func TestStream(t *testing.T) {
 // forbid it, and compresses.
 func proxied(t *testing.T, upstream string) string {
 	t.Helper()
-	program := nginxProgram()
-	if program == "" {
-		program = need(t, "nginx")
-	}
-	return runNginx(t, program, fmt.Sprintf(`gzip on; gzip_types *; gzip_min_length 0; proxy_buffering on; proxy_buffers 8 64k;
+	return programs.Nginx(t, fmt.Sprintf(`gzip on; gzip_types *; gzip_min_length 0; proxy_buffering on; proxy_buffers 8 64k;
 server { listen ADDRESS; location / { proxy_pass %s; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; } }`, upstream))
-}
-
-// nginxProgram finds nginx, also where Debian puts it; "" where it is missing.
-func nginxProgram() string {
-	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
-// runNginx starts an nginx whose http block holds what is given; ADDRESS in it is
-// where it listens.
-func runNginx(t *testing.T, program, http string) (url string) {
-	t.Helper()
-	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := l.Addr().String()
-	l.Close()
-	must(t, os.WriteFile(filepath.Join(dir, "conf"), fmt.Appendf(nil, `daemon off; error_log stderr crit; pid %[1]s/pid; worker_processes 2; user root;
-events { worker_connections 512; }
-http {
-access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
-%[2]s
-}`, dir, strings.ReplaceAll(http, "ADDRESS", address)), 0o644))
-	cmd := exec.Command(program, "-c", filepath.Join(dir, "conf"), "-p", dir)
-	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	waitFor(t, address)
-	return "http://" + address
 }
 
 // TestStreamBound holds as many runs as one visitor may, and gives them up.
 func TestStreamBound(t *testing.T) {
-	s := openSite(t, setup{settings: fromProxy(t)})
-	c := client(t, 8)
+	s := course.Open(t, course.Setup{Settings: fromProxy(t)})
+	c := course.Client(t, 8)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	for range 2 {
-		run, err := follow(ctx, c, s.http.URL+longRun, visitor(1))
+		run, err := follow(ctx, c, s.URL+longRun, visitor(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +168,7 @@ func TestStreamBound(t *testing.T) {
 			t.Fatal(kind, err)
 		}
 	}
-	third, err := follow(t.Context(), c, s.http.URL+longRun, visitor(1))
+	third, err := follow(t.Context(), c, s.URL+longRun, visitor(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +176,7 @@ func TestStreamBound(t *testing.T) {
 		t.Errorf("a third run: %s %s", third.Status, words)
 	}
 	third.Body.Close()
-	other, err := follow(ctx, c, s.http.URL+longRun, visitor(2))
+	other, err := follow(ctx, c, s.URL+longRun, visitor(2))
 	if err != nil || other.StatusCode != http.StatusOK {
 		t.Fatalf("another visitor's run: %v, %v", other, err)
 	}
@@ -227,8 +184,8 @@ func TestStreamBound(t *testing.T) {
 	// Who leaves gives their places back long before the runs would have ended.
 	leave()
 	start := time.Now()
-	eventually(t, 5*time.Second, "the runs of a visitor who left have ended", func() bool {
-		again, err := follow(t.Context(), c, s.http.URL+longRun, visitor(1))
+	course.Eventually(t, 5*time.Second, "the runs of a visitor who left have ended", func() bool {
+		again, err := follow(t.Context(), c, s.URL+longRun, visitor(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,74 +197,15 @@ func TestStreamBound(t *testing.T) {
 	}
 }
 
-// TestStreamsAtShutdown ends the program while fifty readers follow runs.
-func TestStreamsAtShutdown(t *testing.T) {
-	need(t, "valkey-server")
-	const readers = 50
-	p := serve(t, "--proxy", "127.0.0.0/8")
-	server := onlyNew(t, nil, children(t, p.cmd.Process.Pid))
-	c := client(t, readers)
-	began := make(chan struct{}, readers)
-	last := make([]string, readers)
-	var all sync.WaitGroup
-	for i := range readers {
-		all.Go(func() {
-			run, err := follow(t.Context(), c, p.url+longRun, visitor(i))
-			if err != nil {
-				t.Error(err)
-				began <- struct{}{}
-				return
-			}
-			defer run.Body.Close()
-			if run.StatusCode != http.StatusOK {
-				t.Errorf("reader %d: %s", i, run.Status)
-			}
-			told := false
-			for {
-				kind, data, err := run.next()
-				if !told {
-					told = true
-					began <- struct{}{}
-				}
-				if err != nil {
-					return
-				}
-				if last[i] = kind; kind == "trouble" {
-					last[i] += " " + strings.TrimSpace(data)
-				}
-			}
-		})
-	}
-	for range readers {
-		<-began
-	}
-	start := time.Now()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if code := p.end(t, 2*time.Second); code != 0 {
-		t.Errorf("it exits with %d, want 0", code)
-	}
-	took := time.Since(start)
-	all.Wait()
-	eventually(t, 2*time.Second, "its server has ended", func() bool { return gone(server) })
-	t.Logf("it ended %v after SIGTERM; the readers' last events: %q", took.Round(time.Millisecond), slices.Compact(slices.Sorted(slices.Values(last))))
-	for i, kind := range last {
-		if !strings.HasPrefix(kind, "trouble") {
-			t.Errorf("reader %d was left with %q", i, kind)
-		}
-	}
-}
-
 // TestStreamMemory follows a hundred runs to their ends: nothing is kept of them.
 func TestStreamMemory(t *testing.T) {
-	s := openSite(t, setup{settings: fromProxy(t)})
-	c := client(t, 20)
+	s := course.Open(t, course.Setup{Settings: fromProxy(t)})
+	c := course.Client(t, 20)
 	twenty := func() {
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
-				run, err := follow(t.Context(), c, s.http.URL+timedRun, visitor(i))
+				run, err := follow(t.Context(), c, s.URL+timedRun, visitor(i))
 				if err != nil {
 					t.Error(err)
 					return
@@ -332,7 +230,7 @@ func TestStreamMemory(t *testing.T) {
 	for range 5 {
 		twenty()
 	}
-	eventually(t, 5*time.Second, "goroutines are back where they were", func() bool {
+	course.Eventually(t, 5*time.Second, "goroutines are back where they were", func() bool {
 		_, now := kept()
 		return now <= running
 	})

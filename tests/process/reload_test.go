@@ -1,4 +1,4 @@
-package lockstep_test
+package process_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"lockstep/handlers"
+	"lockstep/tests/course"
 )
 
 // A folder is a course on disk, as an author has it open.
@@ -73,14 +74,14 @@ func TestReload(t *testing.T) {
 	const address = "/course/chapter/module/"
 	disk.save("course/chapter/module/one.md", dive("A.1", "One", "abc"))
 	disk.save("course/chapter/module/two.md", dive("A.2", "Two", "xyz"))
-	s := openSite(t, setup{content: os.DirFS(disk.root), settings: handlers.Settings{Reload: true}})
+	s := course.Open(t, course.Setup{Content: os.DirFS(disk.root), Settings: handlers.Settings{Reload: true}})
 	page := func(name string, code int) *goquery.Document {
 		t.Helper()
-		a := fetch(t, s.http.URL+address+name, asHTML)
-		if a.code != code {
-			t.Fatalf("%s answers %d, want %d", name, a.code, code)
+		a := course.Fetch(t, s.URL+address+name, course.HTML)
+		if a.Code != code {
+			t.Fatalf("%s answers %d, want %d", name, a.Code, code)
 		}
-		doc, err := goquery.NewDocumentFromReader(strings.NewReader(a.body))
+		doc, err := goquery.NewDocumentFromReader(strings.NewReader(a.Body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,9 +95,9 @@ func TestReload(t *testing.T) {
 	}
 	runs := func(name, want string) {
 		t.Helper()
-		a := fetch(t, s.http.URL+address+name+"/figures/lock/take", asJSON)
-		if a.code != http.StatusOK || !strings.Contains(a.body, want) {
-			t.Errorf("%s: a run answers %d %s, want %q", name, a.code, a.body, want)
+		a := course.Fetch(t, s.URL+address+name+"/figures/lock/take", course.JSON)
+		if a.Code != http.StatusOK || !strings.Contains(a.Body, want) {
+			t.Errorf("%s: a run answers %d %s, want %q", name, a.Code, a.Body, want)
 		}
 	}
 	says("one", "h1", "One")
@@ -136,9 +137,9 @@ func TestReload(t *testing.T) {
 		says("one", ".faults", "label")
 		says("two", "h1", "Two")
 		runs("two", "A holds xyz.")
-		a := fetch(t, s.http.URL+address+"one/figures/lock/take", asJSON)
-		if a.code < 400 {
-			t.Errorf("a figure of a broken page answers %d", a.code)
+		a := course.Fetch(t, s.URL+address+"one/figures/lock/take", course.JSON)
+		if a.Code < 400 {
+			t.Errorf("a figure of a broken page answers %d", a.Code)
 		}
 		disk.save("course/chapter/module/one.md", dive("A.1", "One, mended", "abc"))
 		says("one", "h1", "One, mended")
@@ -158,8 +159,8 @@ func TestReload(t *testing.T) {
 			says("one", ".faults", "course/chapter/module/one.md")
 			says("two", "h1", "Two")
 			runs("two", "A holds xyz.")
-			if home := fetch(t, s.http.URL+"/", asHTML); home.code != http.StatusOK {
-				t.Errorf("the home page answers %d", home.code)
+			if home := course.Fetch(t, s.URL+"/", course.HTML); home.Code != http.StatusOK {
+				t.Errorf("the home page answers %d", home.Code)
 			}
 		})
 	}
@@ -192,8 +193,8 @@ func TestReload(t *testing.T) {
 			t.Skip(err)
 		}
 		defer os.Remove(in)
-		a := fetch(t, s.http.URL+address+"nine", asHTML)
-		if a.code == http.StatusOK && strings.Contains(a.body, "Secret") {
+		a := course.Fetch(t, s.URL+address+"nine", course.HTML)
+		if a.Code == http.StatusOK && strings.Contains(a.Body, "Secret") {
 			t.Logf("a link out of the folder is followed, as the one who runs the site may want")
 		}
 		says("one", "h1", "One")
@@ -203,9 +204,9 @@ func TestReload(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				for range 20 {
-					a, err := ask(http.DefaultClient, s.http.URL+address+"two", asHTML)
-					if err != nil || a.code != http.StatusOK || !strings.Contains(a.body, "A holds xyz.") {
-						t.Errorf("two answers %d, %v, while one is saved", a.code, err)
+					a, err := course.Ask(http.DefaultClient, s.URL+address+"two", course.HTML)
+					if err != nil || a.Code != http.StatusOK || !strings.Contains(a.Body, "A holds xyz.") {
+						t.Errorf("two answers %d, %v, while one is saved", a.Code, err)
 						return
 					}
 				}
@@ -225,10 +226,10 @@ func TestLineEnds(t *testing.T) {
 	disk := folder{t, t.TempDir()}
 	text := dive("A.1", "One", "abc")
 	disk.save("course/chapter/module/one.md", text)
-	s := openSite(t, setup{content: os.DirFS(disk.root), settings: handlers.Settings{Reload: true}})
-	want := fetch(t, s.http.URL+"/course/chapter/module/one", asHTML)
-	if want.code != http.StatusOK || !strings.Contains(want.body, "A holds abc.") {
-		t.Fatalf("%d %s", want.code, want.body)
+	s := course.Open(t, course.Setup{Content: os.DirFS(disk.root), Settings: handlers.Settings{Reload: true}})
+	want := course.Fetch(t, s.URL+"/course/chapter/module/one", course.HTML)
+	if want.Code != http.StatusOK || !strings.Contains(want.Body, "A holds abc.") {
+		t.Fatalf("%d %s", want.Code, want.Body)
 	}
 	crlf := strings.ReplaceAll(text, "\n", "\r\n")
 	for name, text := range map[string]string{
@@ -239,13 +240,13 @@ func TestLineEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk.save("course/chapter/module/one.md", text)
-			got := fetch(t, s.http.URL+"/course/chapter/module/one", asHTML)
-			if got.body != want.body {
-				t.Errorf("it differs: %d bytes and %d", len(got.body), len(want.body))
+			got := course.Fetch(t, s.URL+"/course/chapter/module/one", course.HTML)
+			if got.Body != want.Body {
+				t.Errorf("it differs: %d bytes and %d", len(got.Body), len(want.Body))
 			}
-			a := fetch(t, s.http.URL+"/course/chapter/module/one/figures/lock/take", asJSON)
-			if !strings.Contains(a.body, "A holds abc.") {
-				t.Errorf("a run says %s", a.body)
+			a := course.Fetch(t, s.URL+"/course/chapter/module/one/figures/lock/take", course.JSON)
+			if !strings.Contains(a.Body, "A holds abc.") {
+				t.Errorf("a run says %s", a.Body)
 			}
 		})
 	}

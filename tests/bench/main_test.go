@@ -1,0 +1,9 @@
+package bench_test
+
+import (
+	"testing"
+
+	"lockstep/tests/programs"
+)
+
+func TestMain(m *testing.M) { programs.Main(m) }

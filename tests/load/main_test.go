@@ -1,0 +1,9 @@
+package load_test
+
+import (
+	"testing"
+
+	"lockstep/tests/programs"
+)
+
+func TestMain(m *testing.M) { programs.Main(m) }

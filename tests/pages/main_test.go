@@ -1,0 +1,9 @@
+package pages_test
+
+import (
+	"testing"
+
+	"lockstep/tests/programs"
+)
+
+func TestMain(m *testing.M) { programs.Main(m) }
