@@ -3,13 +3,16 @@ package components
 import (
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/a-h/templ"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/components/card"
 	"lockstep/content"
 	"lockstep/figures"
 	"lockstep/figures/expr"
@@ -33,8 +36,8 @@ func testSite(t *testing.T) Site {
 
 // twoFigures is a page with two figures that share the ids of their paths.
 func twoFigures() *content.Page {
-	one := labelled("one-lock", "One lock", "resource:lock", []string{"blind DEL", "token-checked release"})
-	two := observing("two")
+	one, two := specimen("busy"), specimen("observing")
+	one.ID, one.Title, two.ID = "one-lock", "One lock", "two"
 	return &content.Page{
 		ID: "R1", Title: "Two figures", TitleHTML: "Two figures", URL: "/course/two", File: "two.md", Kind: content.KindDive,
 		Lede: "A promise.", Grounding: "Somewhere.",
@@ -43,6 +46,28 @@ func twoFigures() *content.Page {
 		Body:     []content.Part{{Figure: one, Number: 1}, {HTML: `<section aria-labelledby="first"><h2 id="first">First</h2>`}, {Figure: two, Number: 2}, {HTML: `</section><h2 id="second">Second</h2>`}},
 		Sources:  []content.Source{{Title: "A book"}},
 	}
+}
+
+// specimen is a figure of the gallery.
+func specimen(id string) *figures.Figure {
+	for _, s := range card.Specimens("/gallery") {
+		if s.Figure.ID == id {
+			return s.Figure
+		}
+	}
+	return nil
+}
+
+// ran is what a run of a path in the gallery showed, as one of another path.
+func ran(f *figures.Figure, p *figures.Path, status figures.Status) *card.Run {
+	for _, s := range card.Specimens("/gallery") {
+		if run := s.Stage.Run; run != nil && run.Result != nil && run.Result.Status == status {
+			result := *run.Result
+			result.Figure, result.Path, result.Verdict = f.ID, p.ID, p.Static
+			return &card.Run{Figure: f, Path: p, Result: &result}
+		}
+	}
+	return nil
 }
 
 func render(t *testing.T, c templ.Component) *goquery.Document {
@@ -65,8 +90,7 @@ func everyPage(t *testing.T) map[string]*goquery.Document {
 	folder := &content.Page{Title: "Folder", Name: "Folder", URL: "/course", Kind: content.KindChapter, Children: []*content.Page{page}}
 	site.Course.Home.Children = []*content.Page{folder}
 	site.Course.Pages = []*content.Page{folder, page}
-	lit := &Run{Figure: page.Figures[0], Path: page.Figures[0].Paths[0]}
-	lit.Result = sample(lit.Figure, lit.Path, figures.Broken, site.Engine)
+	lit := ran(page.Figures[0], page.Figures[0].Paths[0], figures.Broken)
 	return map[string]*goquery.Document{
 		"page":     render(t, Page(site, page, nil)),
 		"page run": render(t, Page(site, page, lit)),
@@ -156,40 +180,10 @@ func TestFigurePaths(t *testing.T) {
 	}
 }
 
-// What a run returns has to fit where the figure has room for it: figure.js
-// replaces parts by their names.
-func TestVerdictHasTheFiguresParts(t *testing.T) {
-	site, page := testSite(t), twoFigures()
-	f, p := page.Figures[0], page.Figures[0].Paths[0]
-	result := sample(f, p, figures.Broken, site.Engine)
-	parts := func(s *goquery.Selection) []string {
-		return s.Find("[data-part]").Map(func(_ int, s *goquery.Selection) string { return s.AttrOr("data-part", "") })
-	}
-	verdict := render(t, Verdict(f, result)).Find(".verdict")
-	if diff := cmp.Diff([]string{"readout", "wire", "key", "ran"}, parts(verdict)); diff != "" {
-		t.Errorf("parts of a verdict (-want +got):\n%s", diff)
-	}
-	idle := render(t, Figure(page, 1, f, site.Engine, nil)).Find("figure")
-	if diff := cmp.Diff([]string{"wire", "key", "ran"}, parts(idle)); diff != "" {
-		t.Errorf("parts of a figure at rest (-want +got):\n%s", diff)
-	}
-	want := "Client A, blind DEL: broken. The recorded verdict of this path: blind DEL. Live, Valkey 8.0.1."
-	if got := verdict.AttrOr("data-announce", ""); got != want {
-		t.Errorf("announced %q\n    want %q", got, want)
-	}
-	if got := verdict.Find(".say-source").Text(); got != "live · Valkey 8.0.1 · 9 commands · 23.5 ms" {
-		t.Errorf("source %q", got)
-	}
-	simulation := render(t, Verdict(f, sample(f, p, figures.Safe, sandbox.Engine{Name: "miniredis", Mode: sandbox.Embedded})))
-	if got := simulation.Find(".say-source").Text(); !strings.HasPrefix(got, "simulated, not Valkey") {
-		t.Errorf("a simulated verdict says %q", got)
-	}
-}
-
 func TestRunInPlace(t *testing.T) {
 	site, page := testSite(t), twoFigures()
 	f, p := page.Figures[0], page.Figures[0].Paths[1]
-	run := &Run{Figure: f, Path: p, Result: sample(f, p, figures.Granted, site.Engine)}
+	run := ran(f, p, figures.Granted)
 	doc := render(t, Page(site, page, run))
 	if got := doc.Find("figure[data-lit=live]").Length(); got != 1 {
 		t.Errorf("%d figures are lit, want 1", got)
@@ -201,7 +195,7 @@ func TestRunInPlace(t *testing.T) {
 		t.Errorf("lit is %q, want %q", got, p.ID)
 	}
 
-	run = &Run{Figure: f, Path: p, Trouble: "The sandbox is busy."}
+	run = &card.Run{Figure: f, Path: p, Trouble: "The sandbox is busy."}
 	doc = render(t, Page(site, page, run))
 	on := doc.Find("figure#one-lock .say.on")
 	if got := strings.TrimSpace(on.Find(".say-source").Text()); got != "recorded · The sandbox is busy." {
@@ -230,101 +224,64 @@ func TestBrokenPageListsFaults(t *testing.T) {
 	}
 }
 
-func TestRecordedStatus(t *testing.T) {
-	rule := func(s figures.Status, text string) figures.Rule {
-		return figures.Rule{Status: s, Text: expr.Template{Source: text}}
+// TestFigureInRealTime is the figure before and after a run, as the page has it.
+func TestFigureInRealTime(t *testing.T) {
+	step := func(command string) figures.Step {
+		return figures.Step{Does: figures.Send{Actor: "A", Command: expr.Command{Source: command}}}
 	}
-	for _, test := range []struct {
-		static string
-		rules  []figures.Rule
-		want   figures.Status
-	}{
-		{"A wins.", []figures.Rule{rule(figures.Granted, "A wins."), rule(figures.Refused, "A loses.")}, figures.Granted},
-		{"31 of 84 schedules let two in.", []figures.Rule{rule(figures.Broken, "{{violations.exclusion}} of {{ schedules }} schedules let two in.")}, figures.Broken},
-		{"C wins.", []figures.Rule{rule(figures.Granted, "{{~ winner }} wins.")}, figures.Granted},
-		{"B wins.", []figures.Rule{rule(figures.Granted, "{{a}} wins."), rule(figures.Broken, "B wins.")}, figures.Unjudged},
-		{"Nobody said this.", []figures.Rule{rule(figures.Safe, "A.")}, figures.Unjudged},
-	} {
-		if got := recorded(&figures.Path{Static: test.static, Verdicts: test.rules}); got != test.want {
-			t.Errorf("recorded(%q) = %v, want %v", test.static, got, test.want)
+	f := &figures.Figure{ID: "job", Title: "A job", Resource: "resource:lock", Actors: []figures.Actor{{Name: "A"}}}
+	p := &figures.Path{ID: "p", Label: "a path", Actor: "A", Steps: []figures.Step{step("SET resource:lock a NX PX 300"), step("DEL resource:lock")}}
+	p.Steps[1].Timed, p.Steps[1].At = true, 700*time.Millisecond
+	f.Paths = []*figures.Path{p}
+	result := &figures.Result{Asked: figures.Asked{Figure: f.ID, Path: p.ID}, Trace: []figures.Entry{{AtUS: 1000, Phase: figures.PhaseSteps, Actor: "A", Command: "SET resource:lock a NX PX 300", Reply: "OK"}}}
+	page := twoFigures()
+	page.Figures[0] = f
+	page.Body[0].Figure = f
+	idle := render(t, Page(testSite(t), page, nil))
+	link := idle.Find(`#job a.path`)
+	if takes, _ := link.Attr("data-timed"); takes != "0.7 s" || !strings.Contains(link.Text(), "runs 0.7 s") {
+		t.Errorf("the link doesn't say how long its path takes: %q, %q", takes, link.Text())
+	}
+	if idle.Find(`#job .timed-idle [role="img"][aria-label]`).Length() != 1 {
+		t.Error("a figure that hasn't run shows no empty picture")
+	}
+	for _, asset := range []string{`link[rel="stylesheet"][href*="timed."]`, `[data-module="timed"]`} {
+		if idle.Find("head "+asset).Length() != 1 {
+			t.Errorf("the page doesn't name %s", asset)
 		}
 	}
-}
-
-func TestPrintReply(t *testing.T) {
-	for _, test := range []struct {
-		reply sandbox.Value
-		want  string
-	}{
-		{nil, "(nil)"},
-		{"OK", "OK"},
-		{"abc", `"abc"`},
-		{"a\nb", `"a\nb"`},
-		{int64(-2), "(integer) -2"},
-		{sandbox.Error("EMQSTALE the claim is not the latest"), "(error) EMQSTALE the claim is not the latest"},
-		{[]any{}, "(empty array)"},
-		{[]any{"a", nil, int64(1)}, "1) \"a\"\n2) (nil)\n3) (integer) 1"},
-		{[]any{"a", []any{"b", "c"}}, "1) \"a\"\n2) 1) \"b\"\n   2) \"c\""},
-	} {
-		if got := printReply(test.reply); got != test.want {
-			t.Errorf("printReply(%v):\n%s\nwant:\n%s", test.reply, got, test.want)
-		}
+	run := render(t, Page(testSite(t), page, &card.Run{Figure: f, Path: p, Result: result}))
+	if run.Find(`#job > .timed .moments`).Length() != 1 {
+		t.Error("a page that was asked for a run doesn't show its moments")
 	}
-}
-
-func TestShellCommand(t *testing.T) {
-	for line, want := range map[string]string{
-		"SET resource:lock abc NX PX 30000":        "valkey-cli SET resource:lock abc NX PX 30000",
-		`SET k "two words"`:                        "valkey-cli SET k 'two words'",
-		`SET k "it's"`:                             `valkey-cli SET k 'it'\''s'`,
-		"EVAL release.lua 1 resource:lock abc":     "valkey-cli --eval lua/release.lua resource:lock , abc",
-		"EVAL emq_claim.lua 2 emq:{q}:p k job: 30": "valkey-cli --eval lua/emq_claim.lua 'emq:{q}:p' k , job: 30",
-	} {
-		if got := shellCommand(line); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", line, got, want)
-		}
+	if run.Find(`#job template[data-idle]`).Length() != 1 {
+		t.Error("a page that was asked for a run has no empty picture to go back to")
 	}
-}
-
-func TestNumbers(t *testing.T) {
-	for got, want := range map[string]string{
-		ms(410): "0.41", ms(21_310): "21.3", ms(1_234_567): "1,235",
-		group(29998): "29,998", group(-1200): "-1,200", group(7): "7",
-		lease(-1): "no expiry", lease(-2): "no key", lease(29998): "29,998 ms left",
-		count(1, "command"): "1 command", count(1270, "schedule"): "1,270 schedules",
-	} {
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+	if render(t, card.Verdict(f, result)).Find(`.verdict > [data-part="timed"] .moments`).Length() != 1 {
+		t.Error("the verdict has no picture of its run")
 	}
-}
-
-// Wires start in the middle of their rows and end in one point, whatever their
-// number.
-func TestWire(t *testing.T) {
-	if got, want := wire(0, 4), "M0 50H62C84 50 78 200 100 200"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := wireBox(4), "0 0 100 400"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	plain := render(t, Page(testSite(t), twoFigures(), nil))
+	if plain.Find(`.timed, [href*="timed."], [data-timed]`).Length() != 0 {
+		t.Error("a page without a path in real time carries what they need")
 	}
 }
 
 // Text that isn't escaped comes in through one door.
 func TestOneRaw(t *testing.T) {
-	templates, err := fs.Glob(os.DirFS("."), "*.templ")
+	read, n := 0, 0
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".templ" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		read++
+		n += strings.Count(string(text), "templ.Raw")
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for _, name := range templates {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n += strings.Count(string(text), "templ.Raw")
-	}
-	if n != 1 {
-		t.Errorf("templ.Raw stands %d times, want 1", n)
+	if read == 0 || n != 1 {
+		t.Errorf("templ.Raw stands %d times in %d templates, want 1", n, read)
 	}
 }

@@ -1,13 +1,12 @@
 // Package components turns the course and what its figures showed into HTML.
 //
-// A page is Layout around one of Home, Folder, Page, Search, Broken or Problem. A figure
-// is Figure; what one run of a path showed is Verdict, a fragment of elements
-// that figure.js puts in the place of the figure's own, by their data-part.
+// A page is layout around one of Home, Folder, Page, Search, Broken or Problem. The
+// packages below draw its figures: card a figure as a whole, chart a run in real
+// time, in the words and marks of say. None of them knows pages.
 package components
 
 import (
 	"slices"
-	"strings"
 
 	"lockstep/content"
 	"lockstep/figures"
@@ -22,67 +21,8 @@ type Site struct {
 	Course *content.Course
 }
 
-// A Run is the path that a page was asked to show (?run=figure.path), and what
-// came of it. Where there is no Result, the recorded verdict is shown, with the
-// Trouble that kept the path from running.
-type Run struct {
-	Figure  *figures.Figure
-	Path    *figures.Path
-	Result  *figures.Result
-	Trouble string // a sentence for the reader
-}
-
-// of narrows a run to a figure: what another figure showed isn't its business.
-func (r *Run) of(f *figures.Figure) *Run {
-	if r == nil || r.Figure != f {
-		return nil
-	}
-	return r
-}
-
-// result is nil where nothing ran.
-func (r *Run) result() *figures.Result {
-	if r == nil {
-		return nil
-	}
-	return r.Result
-}
-
-// path is nil where none was asked for.
-func (r *Run) path() *figures.Path {
-	if r == nil {
-		return nil
-	}
-	return r.Path
-}
-
-// engineName is an engine as a reader knows it: "Valkey 8.0.1".
-func engineName(e sandbox.Engine) string {
-	name := e.Name
-	switch {
-	case name == "sqlite":
-		name = "SQLite"
-	case name == "postgresql":
-		name = "PostgreSQL"
-	case name != "":
-		name = strings.ToUpper(name[:1]) + name[1:]
-	}
-	return strings.TrimSpace(name + " " + e.Version)
-}
-
-// Simulated is what every page and verdict says of the embedded server.
-const simulated = "simulated, not Valkey"
-
-// engineWords says which server answers: "Valkey 8.0.1", or that none does.
-func engineWords(e sandbox.Engine) string {
-	if e.Simulated() {
-		return simulated
-	}
-	return engineName(e)
-}
-
-// A Head is what Layout needs to know of the page it stands around.
-type Head struct {
+// A head is what layout needs to know of the page it stands around.
+type head struct {
 	Title       string
 	Description string
 	Lang, Dir   string
@@ -92,12 +32,12 @@ type Head struct {
 	Search      bool          // it is the page that searches: it has the form, and nobody searches for it
 }
 
-func headOf(p *content.Page) Head {
-	return Head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p, Timed: slices.ContainsFunc(p.Figures, timedFigure), Explores: slices.ContainsFunc(p.Figures, explores)}
+func headOf(p *content.Page) head {
+	return head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p, Timed: slices.ContainsFunc(p.Figures, (*figures.Figure).Timed), Explores: slices.ContainsFunc(p.Figures, (*figures.Figure).Explores)}
 }
 
 // title is the text of a browser's tab: the page, then what it belongs to.
-func (h Head) title() string {
+func (h head) title() string {
 	if h.Title == "" {
 		return "Lockstep: a course on distributed locking"
 	}

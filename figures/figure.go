@@ -75,6 +75,12 @@ func (p *Path) Timed() bool {
 	})
 }
 
+// Explores tells whether every schedule of any path is run.
+func (f *Figure) Explores() bool { return slices.ContainsFunc(f.Paths, (*Path).Explores) }
+
+// Timed tells whether any path runs in real time.
+func (f *Figure) Timed() bool { return slices.ContainsFunc(f.Paths, (*Path).Timed) }
+
 // MaxWait bounds all waits of a path without times together.
 const MaxWait = 2 * time.Second
 

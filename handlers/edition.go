@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"lockstep/components"
+	"lockstep/components/card"
 	"lockstep/content"
 )
 
@@ -41,7 +42,7 @@ func (s *Site) print(course *content.Course) (*edition, error) {
 }
 
 // pageOf is the component for a page of the course.
-func pageOf(look components.Site, p *content.Page, run *components.Run) templ.Component {
+func pageOf(look components.Site, p *content.Page, run *card.Run) templ.Component {
 	switch {
 	case len(p.Faults) > 0:
 		return components.Broken(look, p)

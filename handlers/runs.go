@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"lockstep/components"
+	"lockstep/components/card"
 	"lockstep/content"
 	"lockstep/figures"
 )
@@ -43,7 +43,7 @@ func (s *Site) runPath(c echo.Context, p *content.Page, figure, path string) err
 		}
 		return send(c, http.StatusOK, echo.MIMEApplicationJSON, body)
 	}
-	return s.render(c, http.StatusOK, components.Verdict(fig, result))
+	return s.render(c, http.StatusOK, card.Verdict(fig, result))
 }
 
 // run runs a path for a visitor, within what one visitor may ask for.
@@ -103,7 +103,7 @@ func (s *Site) pageWithRun(c echo.Context, ed *edition, p *content.Page, run str
 	if !ok {
 		return notFound("This page has no figure " + strconv.Quote(figure) + " with a path " + strconv.Quote(path) + ".")
 	}
-	shown := &components.Run{Figure: fig, Path: pa}
+	shown := &card.Run{Figure: fig, Path: pa}
 	var err error
 	shown.Result, err = s.run(c, p, fig, pa)
 	if errors.Is(err, context.Canceled) {

@@ -13,7 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"lockstep/components"
+	"lockstep/components/card"
+	"lockstep/components/chart"
 	"lockstep/content"
 	"lockstep/figures"
 	"lockstep/sandbox"
@@ -96,7 +97,7 @@ func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path
 		defer close(done)
 		result, err = s.runner.Watch(ctx, fig, path, told.add)
 	}()
-	if out.follow(told, components.NewDrawing(fig, path), done) != nil {
+	if out.follow(told, chart.NewDrawing(fig, path), done) != nil {
 		cancel() // the reader has left
 	}
 	<-done
@@ -106,7 +107,7 @@ func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path
 		return out.send("trouble", []byte(problem.text))
 	}
 	result.Dive = p.ID
-	body, err := html(components.Verdict(fig, result))
+	body, err := html(card.Verdict(fig, result))
 	if err != nil {
 		return fmt.Errorf("render: %w", err)
 	}
@@ -144,7 +145,7 @@ const frame = 40 * time.Millisecond
 
 // follow sends the moments of a run as they come, and the picture of the run
 // with them, until the run is done or the reader has left.
-func (e *events) follow(told *feed, picture *components.Drawing, done <-chan struct{}) error {
+func (e *events) follow(told *feed, picture *chart.Drawing, done <-chan struct{}) error {
 	known := &figures.Result{}
 	var drawn time.Time
 	var due <-chan time.Time

@@ -26,7 +26,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 	"github.com/redis/go-redis/v9"
 
-	"lockstep/components"
+	"lockstep/components/card"
 	"lockstep/content"
 	"lockstep/figures/run"
 	"lockstep/handlers"
@@ -162,7 +162,7 @@ func noop(t *testing.T, course *content.Course, runner *run.Runner, site string)
 		maps.Copy(c.Response().Header(), header)
 		var out bytes.Buffer
 		out.Grow(8 << 10)
-		if err := components.Verdict(fig, result).Render(context.Background(), &out); err != nil {
+		if err := card.Verdict(fig, result).Render(context.Background(), &out); err != nil {
 			return err
 		}
 		return c.HTMLBlob(http.StatusOK, out.Bytes())
