@@ -1,3 +1,5 @@
+// Package chart draws a run in real time on one clock: who did what, how the protected
+// key stood with its lease, what was sampled, and what the clients of loads sent.
 package chart
 
 import (
