@@ -59,15 +59,15 @@ func specimen(id string) *figures.Figure {
 }
 
 // ran is what a run of a path in the gallery showed, as one of another path.
-func ran(f *figures.Figure, p *figures.Path, status figures.Status) *card.Run {
+func ran(f *figures.Figure, p *figures.Path, status figures.Status) card.Run {
 	for _, s := range card.Specimens("/gallery") {
-		if run := s.Stage.Run; run != nil && run.Result != nil && run.Result.Status == status {
+		if run := s.Stage.Run; run.Result != nil && run.Result.Status == status {
 			result := *run.Result
 			result.Figure, result.Path, result.Verdict = f.ID, p.ID, p.Static
-			return &card.Run{Figure: f, Path: p, Result: &result}
+			return card.Run{Figure: f, Path: p, Result: &result}
 		}
 	}
-	return nil
+	return card.Run{}
 }
 
 func render(t *testing.T, c templ.Component) *goquery.Document {
@@ -92,7 +92,7 @@ func everyPage(t *testing.T) map[string]*goquery.Document {
 	site.Course.Pages = []*content.Page{folder, page}
 	lit := ran(page.Figures[0], page.Figures[0].Paths[0], figures.Broken)
 	return map[string]*goquery.Document{
-		"page":     render(t, Page(site, page, nil)),
+		"page":     render(t, Page(site, page, card.Run{})),
 		"page run": render(t, Page(site, page, lit)),
 		"home":     render(t, Home(site)),
 		"folder":   render(t, Folder(site, folder)),
@@ -146,7 +146,7 @@ func TestPagesKeepTheRules(t *testing.T) {
 
 func TestFigurePaths(t *testing.T) {
 	page := twoFigures()
-	doc := render(t, Page(testSite(t), page, nil))
+	doc := render(t, Page(testSite(t), page, card.Run{}))
 	for _, f := range page.Figures {
 		figure := doc.Find("figure#" + f.ID)
 		for _, p := range f.Paths {
@@ -195,7 +195,7 @@ func TestRunInPlace(t *testing.T) {
 		t.Errorf("lit is %q, want %q", got, p.ID)
 	}
 
-	run = &card.Run{Figure: f, Path: p, Trouble: "The sandbox is busy."}
+	run = card.Run{Figure: f, Path: p, Trouble: "The sandbox is busy."}
 	doc = render(t, Page(site, page, run))
 	on := doc.Find("figure#one-lock .say.on")
 	if got := strings.TrimSpace(on.Find(".say-source").Text()); got != "recorded · The sandbox is busy." {
@@ -237,7 +237,7 @@ func TestFigureInRealTime(t *testing.T) {
 	page := twoFigures()
 	page.Figures[0] = f
 	page.Body[0].Figure = f
-	idle := render(t, Page(testSite(t), page, nil))
+	idle := render(t, Page(testSite(t), page, card.Run{}))
 	link := idle.Find(`#job a.path`)
 	if takes, _ := link.Attr("data-timed"); takes != "0.7 s" || !strings.Contains(link.Text(), "runs 0.7 s") {
 		t.Errorf("the link doesn't say how long its path takes: %q, %q", takes, link.Text())
@@ -250,7 +250,7 @@ func TestFigureInRealTime(t *testing.T) {
 			t.Errorf("the page doesn't name %s", asset)
 		}
 	}
-	run := render(t, Page(testSite(t), page, &card.Run{Figure: f, Path: p, Result: result}))
+	run := render(t, Page(testSite(t), page, card.Run{Figure: f, Path: p, Result: result}))
 	if run.Find(`#job > .timed .moments`).Length() != 1 {
 		t.Error("a page that was asked for a run doesn't show its moments")
 	}
@@ -260,7 +260,7 @@ func TestFigureInRealTime(t *testing.T) {
 	if render(t, card.Verdict(f, result)).Find(`.verdict > [data-part="timed"] .moments`).Length() != 1 {
 		t.Error("the verdict has no picture of its run")
 	}
-	plain := render(t, Page(testSite(t), twoFigures(), nil))
+	plain := render(t, Page(testSite(t), twoFigures(), card.Run{}))
 	if plain.Find(`.timed, [href*="timed."], [data-timed]`).Length() != 0 {
 		t.Error("a page without a path in real time carries what they need")
 	}

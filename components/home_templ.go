@@ -152,7 +152,7 @@ func Home(site Site) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			for _, part := range site.Course.Home.Body {
-				templ_7745c5c3_Err = bodyPart(site, site.Course.Home, part, nil).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = bodyPart(site, site.Course.Home, part, card.Run{}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -20,7 +20,7 @@ import (
 )
 
 // Page is a page that an author wrote: a dive, a module's hub, a chapter's page.
-func Page(site Site, page *content.Page, run *card.Run) templ.Component {
+func Page(site Site, page *content.Page, run card.Run) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -248,7 +248,7 @@ func stateWords(s content.State) string {
 	return "This page is planned: what stands here is an outline."
 }
 
-func bodyPart(site Site, page *content.Page, part content.Part, run *card.Run) templ.Component {
+func bodyPart(site Site, page *content.Page, part content.Part, run card.Run) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

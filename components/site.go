@@ -50,11 +50,9 @@ func (h head) title() string {
 // trail is the way from the home page to p, p left out.
 func trail(p *content.Page) []*content.Page {
 	var pages []*content.Page
-	if p == nil {
-		return nil
-	}
-	for up := p.Parent; up != nil && up.Kind != content.KindHome; up = up.Parent {
-		pages = append([]*content.Page{up}, pages...)
+	for p != nil && p.Parent != nil && p.Parent.Kind != content.KindHome {
+		p = p.Parent
+		pages = append([]*content.Page{p}, pages...)
 	}
 	return pages
 }

@@ -32,7 +32,7 @@ func (s *Site) print(course *content.Course) (*edition, error) {
 	}
 	ed.pages["/"] = newPage(home)
 	for _, p := range course.Pages {
-		body, err := html(pageOf(look, p, nil))
+		body, err := html(pageOf(look, p, card.Run{}))
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", p.URL, err)
 		}
@@ -42,7 +42,7 @@ func (s *Site) print(course *content.Course) (*edition, error) {
 }
 
 // pageOf is the component for a page of the course.
-func pageOf(look components.Site, p *content.Page, run *card.Run) templ.Component {
+func pageOf(look components.Site, p *content.Page, run card.Run) templ.Component {
 	switch {
 	case len(p.Faults) > 0:
 		return components.Broken(look, p)

@@ -103,7 +103,7 @@ func (s *Site) pageWithRun(c echo.Context, ed *edition, p *content.Page, run str
 	if !ok {
 		return notFound("This page has no figure " + strconv.Quote(figure) + " with a path " + strconv.Quote(path) + ".")
 	}
-	shown := &card.Run{Figure: fig, Path: pa}
+	shown := card.Run{Figure: fig, Path: pa}
 	var err error
 	shown.Result, err = s.run(c, p, fig, pa)
 	if errors.Is(err, context.Canceled) {

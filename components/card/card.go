@@ -4,6 +4,7 @@
 package card
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -20,7 +21,7 @@ import (
 
 // A Run is the path that a page was asked to show (?run=figure.path), and what
 // came of it. Where there is no Result, the recorded verdict is shown, with the
-// Trouble that kept the path from running.
+// Trouble that kept the path from running. The zero value asks for none.
 type Run struct {
 	Figure  *figures.Figure
 	Path    *figures.Path
@@ -29,27 +30,11 @@ type Run struct {
 }
 
 // Of narrows a run to a figure: what another figure showed isn't its business.
-func (r *Run) Of(f *figures.Figure) *Run {
-	if r == nil || r.Figure != f {
-		return nil
+func (r Run) Of(f *figures.Figure) Run {
+	if r.Figure != f {
+		return Run{}
 	}
 	return r
-}
-
-// result is nil where nothing ran.
-func (r *Run) result() *figures.Result {
-	if r == nil {
-		return nil
-	}
-	return r.Result
-}
-
-// path is nil where none was asked for.
-func (r *Run) path() *figures.Path {
-	if r == nil {
-		return nil
-	}
-	return r.Path
 }
 
 // runURL is the address that shows a path's verdict in its page.
@@ -200,8 +185,8 @@ func sourceWords(r *figures.Result) string {
 
 // recordedWords say that a verdict is the recorded one, and why where a run was
 // asked for.
-func recordedWords(p *figures.Path, r *Run) string {
-	if r.path() == p && r.result() == nil && r.Trouble != "" {
+func recordedWords(p *figures.Path, r Run) string {
+	if r.Path == p && r.Result == nil && r.Trouble != "" {
 		return "recorded · " + r.Trouble
 	}
 	return "recorded"
@@ -268,32 +253,26 @@ func sameKey(c *figures.Change) bool {
 
 // said is a path's recorded verdict.
 func said(p *figures.Path) string {
-	if p.Static == "" {
-		return "No verdict is recorded for this path."
-	}
-	return p.Static
+	return cmp.Or(p.Static, "No verdict is recorded for this path.")
 }
 
 // idle is what a readout says before anything was pointed at.
 func idle(f *figures.Figure) string {
-	if f.Idle != "" {
-		return f.Idle
-	}
-	return "Point at a path to run it."
+	return cmp.Or(f.Idle, "Point at a path to run it.")
 }
 
 // runID is the path that a page was asked to show.
-func runID(r *Run) string {
-	if r == nil {
+func runID(r Run) string {
+	if r.Path == nil {
 		return ""
 	}
 	return r.Path.ID
 }
 
 // litBy says what lights a figure up: a live verdict, or the recorded one.
-func litBy(r *Run) string {
+func litBy(r Run) string {
 	switch {
-	case r == nil:
+	case r.Path == nil:
 		return ""
 	case r.Result == nil:
 		return "recorded"
@@ -302,9 +281,9 @@ func litBy(r *Run) string {
 }
 
 // litStatus is the status in whose colour a figure is lit.
-func litStatus(r *Run) string {
+func litStatus(r Run) string {
 	switch {
-	case r == nil:
+	case r.Path == nil:
 		return ""
 	case r.Result == nil:
 		return recorded(r.Path).String()
@@ -313,8 +292,8 @@ func litStatus(r *Run) string {
 }
 
 // boxStatus is the status that a path's box wears: of a run, if it had one.
-func boxStatus(p *figures.Path, r *Run) string {
-	if r.path() != p || r.result() == nil {
+func boxStatus(p *figures.Path, r Run) string {
+	if r.Path != p || r.Result == nil {
 		return ""
 	}
 	return r.Result.Status.String()
@@ -322,10 +301,7 @@ func boxStatus(p *figures.Path, r *Run) string {
 
 // serverName is the server in a drawing that has no key.
 func serverName(e sandbox.Engine) string {
-	if e.Name == "" {
-		return "Valkey"
-	}
-	return say.Server(e)
+	return cmp.Or(say.Server(e), "Valkey")
 }
 
 // readValue is what a run read under a name.

@@ -22,7 +22,7 @@ type Stage struct {
 	Page   string // the address of the page whose figure it is
 	Number int    // its number there
 	Engine sandbox.Engine
-	Run    *Run // nil, or a path of this very figure that the page was asked to show
+	Run    Run  // of this very figure
 	Away   bool // it is shown on another page than its own
 	Busy   bool
 }
@@ -264,7 +264,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chips(f, at.Run.path(), at.Run.result()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chips(f, at.Run.Path, at.Run.Result).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -272,7 +272,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = key(f, at.Engine, at.Run.path(), at.Run.result()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = key(f, at.Engine, at.Run.Path, at.Run.Result).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -301,7 +301,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var16 = []any{"say", "say-idle", templ.KV("on", at.Run == nil)}
+			var templ_7745c5c3_Var16 = []any{"say", "say-idle", templ.KV("on", at.Run.Path == nil)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_ElementWriter, templ_7745c5c3_Var16...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -336,7 +336,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 		var templ_7745c5c3_Var18 string
 		templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(idle(f))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 65, Col: 75}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 65, Col: 80}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var18))
 		if templ_7745c5c3_Err != nil {
@@ -352,7 +352,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if at.Run.result() != nil {
+		if at.Run.Result != nil {
 			templ_7745c5c3_Err = liveSay(f, at.Run.Path, at.Run.Result).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -367,7 +367,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = exploredWords(f, at.Run.path(), at.Run.result()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = exploredWords(f, at.Run.Path, at.Run.Result).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -381,13 +381,13 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.Timed() {
-			templ_7745c5c3_Err = chart.Picture(f, at.Run.path(), at.Run.result()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = chart.Picture(f, at.Run.Path, at.Run.Result).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		if f.Explores() {
-			templ_7745c5c3_Err = explorer(f, at.Run.path(), at.Run.result(), true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = explorer(f, at.Run.Path, at.Run.Result, true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -409,7 +409,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = ran(f, at.Run.path(), at.Run.result()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ran(f, at.Run.Path, at.Run.Result).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -417,7 +417,7 @@ func Figure(f *figures.Figure, at Stage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if at.Run.result() != nil {
+		if at.Run.Result != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<template data-idle><div class=\"chips\" data-part=\"wire\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -644,7 +644,7 @@ func path(f *figures.Figure, p *figures.Path, at Stage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var25 = []any{templ.KV("lit", at.Run.path() == p)}
+			var templ_7745c5c3_Var25 = []any{templ.KV("lit", at.Run.Path == p)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_ElementWriter, templ_7745c5c3_Var25...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -665,7 +665,7 @@ func path(f *figures.Figure, p *figures.Path, at Stage) templ.Component {
 			var templ_7745c5c3_Var27 string
 			templ_7745c5c3_Var27, templ_7745c5c3_Err = templruntime.NewAttributeExpression(p.ID).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 148, Col: 67}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 148, Col: 65}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var27)
 			if templ_7745c5c3_Err != nil {
@@ -678,7 +678,7 @@ func path(f *figures.Figure, p *figures.Path, at Stage) templ.Component {
 			var templ_7745c5c3_Var28 string
 			templ_7745c5c3_Var28, templ_7745c5c3_Err = templruntime.NewAttributeExpression(boxStatus(p, at.Run)).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 148, Col: 104}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 148, Col: 102}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var28)
 			if templ_7745c5c3_Err != nil {
@@ -863,7 +863,7 @@ func path(f *figures.Figure, p *figures.Path, at Stage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if at.Run.path() == p && at.Run.result() != nil {
+		if at.Run.Path == p && at.Run.Result != nil {
 			templ_7745c5c3_Err = say.Mark(at.Run.Result.Status).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -879,7 +879,7 @@ func path(f *figures.Figure, p *figures.Path, at Stage) templ.Component {
 
 // wires are the lines from the boxes to the key. They are drawn twice: faintly,
 // and again as they look when lit, so that lighting one is a matter of class.
-func wires(class string, f *figures.Figure, run *Run) templ.Component {
+func wires(class string, f *figures.Figure, run Run) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -958,7 +958,7 @@ func wires(class string, f *figures.Figure, run *Run) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				var templ_7745c5c3_Var41 = []any{templ.KV("lit", run.path() == p)}
+				var templ_7745c5c3_Var41 = []any{templ.KV("lit", run.Path == p)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_ElementWriter, templ_7745c5c3_Var41...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -979,7 +979,7 @@ func wires(class string, f *figures.Figure, run *Run) templ.Component {
 				var templ_7745c5c3_Var43 string
 				templ_7745c5c3_Var43, templ_7745c5c3_Err = templruntime.NewAttributeExpression(p.ID).Resolve(ctx)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 180, Col: 68}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 180, Col: 66}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var43)
 				if templ_7745c5c3_Err != nil {
@@ -992,7 +992,7 @@ func wires(class string, f *figures.Figure, run *Run) templ.Component {
 				var templ_7745c5c3_Var44 string
 				templ_7745c5c3_Var44, templ_7745c5c3_Err = templruntime.NewAttributeExpression(wire(i, len(f.Paths))).Resolve(ctx)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 180, Col: 96}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 180, Col: 94}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var44)
 				if templ_7745c5c3_Err != nil {
@@ -1432,7 +1432,7 @@ func keyState(k figures.KeyState, gone bool) templ.Component {
 }
 
 // recordedSay is the verdict that a path ships with.
-func recordedSay(f *figures.Figure, p *figures.Path, run *Run) templ.Component {
+func recordedSay(f *figures.Figure, p *figures.Path, run Run) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1457,7 +1457,7 @@ func recordedSay(f *figures.Figure, p *figures.Path, run *Run) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var62 = []any{"say", templ.KV("on", run.path() == p && run.result() == nil)}
+			var templ_7745c5c3_Var62 = []any{"say", templ.KV("on", run.Path == p && run.Result == nil)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_ElementWriter, templ_7745c5c3_Var62...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1478,7 +1478,7 @@ func recordedSay(f *figures.Figure, p *figures.Path, run *Run) templ.Component {
 			var templ_7745c5c3_Var64 string
 			templ_7745c5c3_Var64, templ_7745c5c3_Err = templruntime.NewAttributeExpression(p.ID).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 292, Col: 94}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 292, Col: 90}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var64)
 			if templ_7745c5c3_Err != nil {
@@ -1491,7 +1491,7 @@ func recordedSay(f *figures.Figure, p *figures.Path, run *Run) templ.Component {
 			var templ_7745c5c3_Var65 string
 			templ_7745c5c3_Var65, templ_7745c5c3_Err = templruntime.NewAttributeExpression(recorded(p).String()).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 292, Col: 131}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/card/card.templ`, Line: 292, Col: 127}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var65)
 			if templ_7745c5c3_Err != nil {

@@ -189,7 +189,7 @@ func TestMapWithoutScript(t *testing.T) {
 	f := scheduling("every-release", 3, "resource:lock", "exclusion")
 	r := sampleMap(f, 324, valkey)
 	links := func(r *figures.Result) *goquery.Document {
-		doc := render(t, Figure(f, Stage{Page: "/gallery", Number: 2, Engine: valkey, Run: &Run{Figure: f, Path: f.Paths[0], Result: r}}))
+		doc := render(t, Figure(f, Stage{Page: "/gallery", Number: 2, Engine: valkey, Run: Run{Figure: f, Path: f.Paths[0], Result: r}}))
 		inner, err := goquery.NewDocumentFromReader(strings.NewReader(doc.Find("noscript").Text()))
 		if err != nil {
 			t.Fatal(err)
@@ -361,7 +361,7 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	// Its table is in the same figure, and named.
-	page := render(t, Figure(f, Stage{Page: "/gallery", Number: 1, Engine: valkey, Run: &Run{Figure: f, Path: f.Paths[0], Result: r}}))
+	page := render(t, Figure(f, Stage{Page: "/gallery", Number: 1, Engine: valkey, Run: Run{Figure: f, Path: f.Paths[0], Result: r}}))
 	id := page.Find(".shown .lanes").AttrOr("aria-details", "")
 	if page.Find(`[id="`+id+`"] table`).Length() == 0 {
 		t.Errorf("no table at %q", id)

@@ -35,15 +35,15 @@ func Specimens(page string) []Specimen {
 			name = "unjudged"
 		}
 		f := eightActors("live-" + name)
-		all = append(all, Specimen{Title: "Live: " + name, Figure: f, Stage: Stage{Engine: valkey, Run: &Run{Figure: f, Path: f.Paths[2], Result: sample(f, f.Paths[2], status, valkey)}}})
+		all = append(all, Specimen{Title: "Live: " + name, Figure: f, Stage: Stage{Engine: valkey, Run: Run{Figure: f, Path: f.Paths[2], Result: sample(f, f.Paths[2], status, valkey)}}})
 	}
 	busy := labelled("busy", "A run under way", "resource:lock", []string{"blind DEL", "token-checked release"})
-	all = append(all, Specimen{Title: "Busy", Figure: busy, Stage: Stage{Engine: valkey, Run: &Run{Figure: busy, Path: busy.Paths[0]}, Busy: true}})
+	all = append(all, Specimen{Title: "Busy", Figure: busy, Stage: Stage{Engine: valkey, Run: Run{Figure: busy, Path: busy.Paths[0]}, Busy: true}})
 	trouble := labelled("trouble", "A run that could not be", "resource:lock", []string{"blind DEL", "token-checked release"})
-	all = append(all, Specimen{Title: "Recorded, the sandbox being busy", Figure: trouble, Stage: Stage{Engine: valkey, Run: &Run{Figure: trouble, Path: trouble.Paths[1], Trouble: "The sandbox is busy; try again in a moment."}}})
+	all = append(all, Specimen{Title: "Recorded, the sandbox being busy", Figure: trouble, Stage: Stage{Engine: valkey, Run: Run{Figure: trouble, Path: trouble.Paths[1], Trouble: "The sandbox is busy; try again in a moment."}}})
 	mini := sandbox.Engine{Name: "miniredis", Version: "2.40.0", Mode: sandbox.Embedded}
 	simulation := labelled("simulation", "On the stand-in", "resource:lock", []string{"blind DEL", "token-checked release"})
-	all = append(all, Specimen{Title: "Simulated", Figure: simulation, Stage: Stage{Engine: mini, Run: &Run{Figure: simulation, Path: simulation.Paths[0], Result: sample(simulation, simulation.Paths[0], figures.Broken, mini)}}})
+	all = append(all, Specimen{Title: "Simulated", Figure: simulation, Stage: Stage{Engine: mini, Run: Run{Figure: simulation, Path: simulation.Paths[0], Result: sample(simulation, simulation.Paths[0], figures.Broken, mini)}}})
 	all = append(all, explored(valkey)...)
 	for i := range all {
 		all[i].Stage.Page, all[i].Stage.Number = page, i+1
@@ -121,7 +121,7 @@ func explored(engine sandbox.Engine) []Specimen {
 	var all []Specimen
 	add := func(title, dir string, f *figures.Figure, r *figures.Result) {
 		f.Title = title // figures of a page are told apart by their titles
-		all = append(all, Specimen{Title: title, Dir: dir, Figure: f, Stage: Stage{Engine: engine, Run: &Run{Figure: f, Path: f.Paths[0], Result: r}}})
+		all = append(all, Specimen{Title: title, Dir: dir, Figure: f, Stage: Stage{Engine: engine, Run: Run{Figure: f, Path: f.Paths[0], Result: r}}})
 	}
 	f := scheduling("map", 3, "resource:lock", "exclusion")
 	add("Every schedule: 324 of them, one condition", "", f, sampleMap(f, 324, engine))

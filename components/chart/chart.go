@@ -237,6 +237,12 @@ func (c *chart) runOf(mine []figures.Entry, i int) int {
 // add puts an actor's entries on its track.
 func (t *track) add(c *chart, mine []figures.Entry) {
 	paused := int64(-1)
+	resume := func(at int64, open bool) {
+		if paused >= 0 {
+			t.Pauses = append(t.Pauses, stretch{From: paused, To: at, Open: open, Text: "paused"})
+		}
+		paused = -1
+	}
 	last := figures.Entry{} // the command before
 	for i := 0; i < len(mine); i++ {
 		e := mine[i]
@@ -269,14 +275,10 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 			}
 		case kind == "stop":
 			paused = at
-		case kind == "resume" && paused >= 0:
-			t.Pauses = append(t.Pauses, stretch{From: paused, To: at, Text: "paused"})
-			paused = -1
+		case kind == "resume":
+			resume(at, false)
 		case kind == "crash":
-			if paused >= 0 {
-				t.Pauses = append(t.Pauses, stretch{From: paused, To: at, Text: "paused"})
-				paused = -1
-			}
+			resume(at, false)
 			t.Gone = at
 			t.Points = append(t.Points, point{From: at, To: at, Kind: "crash", Title: whole(at) + ": crashed, its connection was cut"})
 			t.Texts = append(t.Texts, &words{At: at, Text: "crashes", Kind: "crash"})
@@ -285,9 +287,7 @@ func (t *track) add(c *chart, mine []figures.Entry) {
 			t.Texts = append(t.Texts, &words{At: at, Text: clip(cmp.Or(rest, "works"), 28), Kind: "work", Rank: 1})
 		}
 	}
-	if paused >= 0 {
-		t.Pauses = append(t.Pauses, stretch{From: paused, To: c.edge(), Open: true, Text: "paused"})
-	}
+	resume(c.edge(), true)
 	for _, p := range t.Pauses {
 		t.Texts = append(t.Texts, &words{At: p.From, Text: p.Text, Kind: "pause", Rank: 1})
 	}

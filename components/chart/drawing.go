@@ -81,17 +81,7 @@ func firstTimed(f *figures.Figure, p *figures.Path) *figures.Path {
 	return nil
 }
 
-func trackClass(k trackKind) string {
-	return [...]string{"actor", "key", "value"}[k]
-}
-
-// alternativeOf is the text alternative of a chart, run or not.
-func alternativeOf(c *chart) string {
-	if c.run == nil {
-		return "An empty time line: nothing has run yet."
-	}
-	return c.alternative()
-}
+func trackClass(k trackKind) string { return [...]string{"actor", "key", "value"}[k] }
 
 // bothWords say how many believe to hold the key.
 func bothWords(c *chart) string {

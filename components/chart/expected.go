@@ -29,7 +29,7 @@ func expected(p *figures.Path) (time.Duration, bool) {
 		}
 		key, lasts := figures.LeaseIn(say.Written(s))
 		if key == "" {
-			key = lockOf(say.Written(s))
+			_, key, _ = partOf(say.Written(s))
 		}
 		send, _ := s.Does.(figures.Send)
 		switch does := s.Does.(type) {
@@ -65,16 +65,11 @@ func firstLease(f *figures.Figure, p *figures.Path) (leased bool, ms int64) {
 	return false, 0
 }
 
-// Takes says how long a path takes.
+// Takes says how long a path takes, as a reader would: "0.8 s", "2 s".
 func Takes(p *figures.Path) string {
 	likely, known := expected(p)
 	if !known {
 		return "a few seconds"
 	}
-	return seconds(likely)
-}
-
-// seconds writes a duration as a reader would say it: "0.8 s", "2 s".
-func seconds(d time.Duration) string {
-	return strconv.FormatFloat(math.Ceil(d.Seconds()*10-0.001)/10, 'f', -1, 64) + " s"
+	return strconv.FormatFloat(math.Ceil(likely.Seconds()*10-0.001)/10, 'f', -1, 64) + " s"
 }

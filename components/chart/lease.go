@@ -78,12 +78,6 @@ func partOf(line string) (does part, key, token string) {
 	return noPart, "", ""
 }
 
-// lockOf is the key of a command, as its author wrote it.
-func lockOf(line string) string {
-	_, key, _ := partOf(line)
-	return key
-}
-
 // answered tells whether a reply grants what was asked for.
 func answered(e figures.Entry) bool {
 	switch v := e.Reply.(type) {

@@ -141,6 +141,9 @@ func (r row) done() string {
 
 // alternative is the chart in a few sentences, for those who don't see it.
 func (c *chart) alternative() string {
+	if c.run == nil {
+		return "An empty time line: nothing has run yet."
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Time line of %s.", whole(c.End))
 	for _, t := range c.Tracks {
