@@ -26,7 +26,7 @@ func testSite(t *testing.T) Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := &content.Page{Title: "Home", TitleHTML: "Home", URL: "/", Kind: content.KindHome, File: "index.md"}
+	home := &content.Page{About: content.About{Title: "Home", TitleHTML: "Home"}, Place: content.Place{URL: "/", Kind: content.KindHome, File: "index.md"}}
 	return Site{
 		Engine: sandbox.Engine{Name: "valkey", Version: "8.0.1"},
 		Assets: assets,
@@ -39,12 +39,14 @@ func twoFigures() *content.Page {
 	one, two := specimen("busy"), specimen("observing")
 	one.ID, one.Title, two.ID = "one-lock", "One lock", "two"
 	return &content.Page{
-		ID: "R1", Title: "Two figures", TitleHTML: "Two figures", URL: "/course/two", File: "two.md", Kind: content.KindDive,
-		Lede: "A promise.", Grounding: "Somewhere.",
-		Figures:  []*figures.Figure{one, two},
-		Headings: []content.Heading{{Level: 2, Number: 1, ID: "first", Text: "First", HTML: "First"}, {Level: 2, Number: 2, ID: "second", Text: "Second", HTML: "Second"}},
-		Body:     []content.Part{{Figure: one, Number: 1}, {HTML: `<section aria-labelledby="first"><h2 id="first">First</h2>`}, {Figure: two, Number: 2}, {HTML: `</section><h2 id="second">Second</h2>`}},
-		Sources:  []content.Source{{Title: "A book"}},
+		About: content.About{ID: "R1", Title: "Two figures", TitleHTML: "Two figures", Lede: "A promise.", Grounding: "Somewhere."},
+		Place: content.Place{URL: "/course/two", File: "two.md", Kind: content.KindDive},
+		Contents: content.Contents{
+			Figures:  []*figures.Figure{one, two},
+			Headings: []content.Heading{{Level: 2, Number: 1, ID: "first", Text: "First", HTML: "First"}, {Level: 2, Number: 2, ID: "second", Text: "Second", HTML: "Second"}},
+			Body:     []content.Part{{Figure: one, Number: 1}, {HTML: `<section aria-labelledby="first"><h2 id="first">First</h2>`}, {Figure: two, Number: 2}, {HTML: `</section><h2 id="second">Second</h2>`}},
+			Sources:  []content.Source{{Title: "A book"}},
+		},
 	}
 }
 
@@ -86,8 +88,8 @@ func render(t *testing.T, c templ.Component) *goquery.Document {
 // everyPage renders each kind of page.
 func everyPage(t *testing.T) map[string]*goquery.Document {
 	site, page := testSite(t), twoFigures()
-	broken := &content.Page{Title: "Broken", File: "x/broken.md", Faults: figures.Faults{{File: "x/broken.md", Line: 3, Message: "unknown key", Hint: "did you mean title?"}}}
-	folder := &content.Page{Title: "Folder", Name: "Folder", URL: "/course", Kind: content.KindChapter, Children: []*content.Page{page}}
+	broken := &content.Page{About: content.About{Title: "Broken"}, Place: content.Place{File: "x/broken.md"}, Faults: figures.Faults{{File: "x/broken.md", Line: 3, Message: "unknown key", Hint: "did you mean title?"}}}
+	folder := &content.Page{About: content.About{Title: "Folder", Name: "Folder"}, Place: content.Place{URL: "/course", Kind: content.KindChapter, Children: []*content.Page{page}}}
 	site.Course.Home.Children = []*content.Page{folder}
 	site.Course.Pages = []*content.Page{folder, page}
 	lit := ran(page.Figures[0], page.Figures[0].Paths[0], figures.Broken)

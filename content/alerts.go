@@ -53,23 +53,9 @@ func alertKinds() []alertKind {
 
 // An alertNode is a quote that has turned out to be an alert.
 type alertNode struct {
-	ast.BaseBlock
+	block
 	alertKind
 }
-
-// An alertTitle is what stands after the kind, as inline Markdown.
-type alertTitle struct{ ast.BaseBlock }
-
-// A pairNode holds two cards that stand next to each other.
-type pairNode struct{ ast.BaseBlock }
-
-func (*alertNode) Kind() ast.NodeKind  { return kindAlert }
-func (*alertTitle) Kind() ast.NodeKind { return kindAlertTitle }
-func (*pairNode) Kind() ast.NodeKind   { return kindPair }
-
-func (n *alertNode) Dump(source []byte, level int)  { ast.DumpHelper(n, source, level, nil, nil) }
-func (n *alertTitle) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
-func (n *pairNode) Dump(source []byte, level int)   { ast.DumpHelper(n, source, level, nil, nil) }
 
 var alertLine = regexp.MustCompile(`^[ \t]*\[!([A-Za-z_-]+)\](?:[ \t]+(.*?))?[ \t]*\n?$`)
 
@@ -102,7 +88,7 @@ func (alertMarker) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Con
 	marks, _ := pc.Get(alertMarks).([]alertMark)
 	pc.Set(alertMarks, append(marks, alertMark{quote, strings.ToUpper(word), line.Start}))
 	if m[4] >= 0 && m[4] < m[5] {
-		title := &alertTitle{}
+		title := &block{kind: kindAlertTitle}
 		title.Lines().Append(text.NewSegment(at(m[4]), at(m[5])))
 		quote.InsertBefore(quote, p, title)
 	}
@@ -129,7 +115,7 @@ func (d *draft) alerts(pc parser.Context) {
 				continue
 			}
 			found = true
-			alert := &alertNode{alertKind: k}
+			alert := &alertNode{block: block{kind: kindAlert}, alertKind: k}
 			alert.SetPos(mark.offset)
 			replace(mark.quote, alert)
 			adopt(mark.quote, alert)
@@ -146,7 +132,7 @@ func (d *draft) alerts(pc parser.Context) {
 		if !ok || second.word != first.pair || first.Parent().Kind() == kindPair {
 			continue
 		}
-		pair := &pairNode{}
+		pair := &block{kind: kindPair}
 		replace(first, pair)
 		pair.AppendChild(pair, first)
 		pair.AppendChild(pair, second)

@@ -48,47 +48,17 @@ func (d *draft) headings(md *markdown) {
 	for name := range reserved {
 		d.anchors[name] = 0 // taken, but nothing to link to
 	}
-	base := map[*ast.Heading]string{}
+	base := map[*ast.Heading]string{} // of those that take their anchor from their text
 	for _, h := range all {
-		line := d.headingLine(h)
-		if h.Level == 1 {
-			d.fault(line, "the page's title is its only heading of level 1: start with ##", "a heading of level 1 in the body")
-		}
-		for _, a := range h.Attributes() {
-			if string(a.Name) != "id" {
-				d.fault(line, "a heading takes {#its-anchor} and nothing else", "unknown attribute %q on a heading", a.Name)
-			}
-		}
-		if plainText(h, d.source) == "" {
-			d.fault(line, "write its text after the #", "the heading is empty")
-		}
-		given, own := h.AttributeString("id")
-		h.RemoveAttributes()
-		if !own {
+		d.lintHeading(h)
+		if !d.ownAnchor(h) {
 			base[h] = slug(plainText(h, d.source))
-			continue
 		}
-		id := norm.NFC.String(attributeText(given))
-		at, taken := d.anchors[id]
-		switch {
-		case !ownID.MatchString(id):
-			d.fault(line, "use letters, digits and hyphens", "the anchor %q has other characters", id)
-		case reserved[id]:
-			d.fault(line, "choose another", "the site itself uses the anchor %q", id)
-		case taken:
-			d.fault(line, fmt.Sprintf("choose another: the heading or figure in line %d has it", at), "the anchor %q stands twice in this page", id)
-		default:
-			d.anchors[id] = line
-			setHeadingID(h, id)
-			continue
-		}
-		base[h] = slug(plainText(h, d.source))
 	}
 	for _, h := range all { // the first of each text, then those equal to it
 		if id := base[h]; id != "" {
 			if _, taken := d.anchors[id]; !taken {
-				d.anchors[id] = d.headingLine(h)
-				setHeadingID(h, id)
+				d.setAnchor(h, id)
 			}
 		}
 	}
@@ -103,8 +73,7 @@ func (d *draft) headings(md *markdown) {
 			count[id]++
 			free = fmt.Sprintf("%s-%d", id, 1+count[id])
 		}
-		d.anchors[free] = d.headingLine(h)
-		setHeadingID(h, free)
+		d.setAnchor(h, free)
 	}
 
 	section := 0
@@ -121,6 +90,46 @@ func (d *draft) headings(md *markdown) {
 	}
 }
 
+// lintHeading reports what a heading can't be or have.
+func (d *draft) lintHeading(h *ast.Heading) {
+	line := d.headingLine(h)
+	if h.Level == 1 {
+		d.fault(line, "the page's title is its only heading of level 1: start with ##", "a heading of level 1 in the body")
+	}
+	for _, a := range h.Attributes() {
+		if string(a.Name) != "id" {
+			d.fault(line, "a heading takes {#its-anchor} and nothing else", "unknown attribute %q on a heading", a.Name)
+		}
+	}
+	if plainText(h, d.source) == "" {
+		d.fault(line, "write its text after the #", "the heading is empty")
+	}
+}
+
+// ownAnchor sets the anchor that an author gave to a heading; false where there
+// is none, or none that can be.
+func (d *draft) ownAnchor(h *ast.Heading) bool {
+	given, own := h.AttributeString("id")
+	h.RemoveAttributes()
+	if !own {
+		return false
+	}
+	line, id := d.headingLine(h), norm.NFC.String(attributeText(given))
+	at, taken := d.anchors[id]
+	switch {
+	case !ownID.MatchString(id):
+		d.fault(line, "use letters, digits and hyphens", "the anchor %q has other characters", id)
+	case reserved[id]:
+		d.fault(line, "choose another", "the site itself uses the anchor %q", id)
+	case taken:
+		d.fault(line, fmt.Sprintf("choose another: the heading or figure in line %d has it", at), "the anchor %q stands twice in this page", id)
+	default:
+		d.setAnchor(h, id)
+		return true
+	}
+	return false
+}
+
 func attributeText(v any) string {
 	if b, ok := v.([]byte); ok {
 		return string(b)
@@ -128,7 +137,10 @@ func attributeText(v any) string {
 	return fmt.Sprint(v)
 }
 
-func setHeadingID(h *ast.Heading, id string) { h.SetAttributeString("id", []byte(id)) }
+func (d *draft) setAnchor(h *ast.Heading, id string) {
+	d.anchors[id] = d.headingLine(h)
+	h.SetAttributeString("id", []byte(id))
+}
 
 func headingID(h *ast.Heading) string {
 	id, ok := h.AttributeString("id")

@@ -28,9 +28,9 @@ type Course struct {
 	Home  *Page   // the page at /; its children are the courses
 	Pages []*Page // all the others, in reading order; those beside the courses last
 
-	byURL  map[string]*Page
-	byID   map[string]*Page
-	places []place // what Search looks through, in reading order
+	byURL    map[string]*Page
+	byID     map[string]*Page
+	passages []passage // what Search looks through, in reading order
 }
 
 // Page finds a page by its address ("/redis-patterns/coordination").
@@ -80,26 +80,32 @@ func (s State) String() string { return [...]string{"built", "draft", "planned"}
 type HTML string
 
 // A Page is one Markdown file, or a folder that has no index.md.
-//
-// Fields of type string are plain text.
 type Page struct {
-	ID      string // "R2.02.2"; empty for a folder without index.md
-	Title   string
-	Name    string // short: for cards, breadcrumbs, previous and next
-	Eyebrow string // "R2.02.2 · Distributed locking · dive 2"
-	URL     string // "/redis-patterns/coordination/distributed-locking/fencing-tokens"
-	File    string // within the content folder; empty for a folder without index.md
-	Kind    Kind
-	State   State
-	Lang    string // "en" unless the page says otherwise
-	Dir     string // "ltr" or "rtl"
+	About
+	Contents
+	Place
+
+	Faults figures.Faults // what is wrong in this file
+}
+
+// About is what a page says about itself. Fields of type string are plain text.
+type About struct {
+	ID    string // "R2.02.2"; empty for a folder without index.md
+	Title string
+	Name  string // short: for cards, breadcrumbs, previous and next
+	State State
+	Lang  string // "en" unless the page says otherwise
+	Dir   string // "ltr" or "rtl"
 
 	TitleHTML   HTML
 	Lede        HTML
 	Grounding   HTML   // one line: where this stands in real code
 	Summary     HTML   // for cards: without links, since the card is one
 	Description string // the lede in plain text
+}
 
+// Contents are the parts of a page.
+type Contents struct {
 	Body      []Part
 	Figures   []*figures.Figure  // in the order in which they stand
 	Sessions  []*figures.Session // shown in Body as code
@@ -107,12 +113,18 @@ type Page struct {
 	Headings  []Heading          // for the table of contents
 	Sources   []Source
 	Related   []Related
+}
+
+// A Place is where a page lies in the course.
+type Place struct {
+	URL     string // "/redis-patterns/coordination/distributed-locking/fencing-tokens"
+	File    string // within the content folder; empty for a folder without index.md
+	Kind    Kind
+	Eyebrow string // "R2.02.2 · Distributed locking · dive 2"
 
 	Parent     *Page // nil for the home page only
 	Children   []*Page
 	Prev, Next *Page // within the module, the hub first; nil at its ends
-
-	Faults figures.Faults // what is wrong in this file
 }
 
 // Find finds a path of one of the page's figures.

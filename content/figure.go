@@ -128,7 +128,7 @@ var prompt = regexp.MustCompile(`^((?:[A-Z][A-Za-z0-9_]*)?> )(.*)$`)
 
 // put makes a fence the place of a part.
 func (d *draft) put(n ast.Node, p Part) {
-	replace(n, &partNode{index: len(d.parts)})
+	replace(n, &partNode{block{kind: kindPart}, len(d.parts)})
 	d.parts = append(d.parts, p)
 }
 
@@ -147,7 +147,7 @@ func (l *loader) listings(d *draft, f fence) {
 			d.fault(f.body+i, read.Nearest(name, known), "there is no script %q", name)
 			continue
 		}
-		parent.InsertBefore(parent, f.node, &partNode{index: len(d.parts)})
+		parent.InsertBefore(parent, f.node, &partNode{block{kind: kindPart}, len(d.parts)})
 		d.parts = append(d.parts, Part{Script: &script, Code: highlight("lua", script.Source)})
 	}
 	if !named {

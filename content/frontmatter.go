@@ -21,8 +21,9 @@ var (
 )
 
 var (
-	pageID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	language = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
+	pageID    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	language  = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
+	direction = regexp.MustCompile(`^(ltr|rtl)$`)
 )
 
 // rightToLeft are languages whose pages run from right to left unless dir says
@@ -150,19 +151,17 @@ func (f frontMatter) read(block []byte) {
 		case "related":
 			f.related(e.value)
 		case "lang":
-			p.Lang = f.text(e.value, "lang")
-			if !language.MatchString(p.Lang) {
-				f.fault(e.value, "write a language tag, like en or pt-BR", "lang is %q", p.Lang)
-				p.Lang = "en"
-			}
+			p.Lang = f.matching(e.value, "lang", language, "write a language tag, like en or pt-BR", "en")
 		case "dir":
-			p.Dir = f.text(e.value, "dir")
-			if p.Dir != "ltr" && p.Dir != "rtl" {
-				f.fault(e.value, "write ltr or rtl", "dir is %q", p.Dir)
-				p.Dir = "ltr"
-			}
+			p.Dir = f.matching(e.value, "dir", direction, "write ltr or rtl", "ltr")
 		}
 	}
+	f.complete(entries)
+}
+
+// complete sets what follows from other keys, and notes those that are missing.
+func (f frontMatter) complete(entries []entry) {
+	d, p := f.d, f.d.page
 	base, _, _ := strings.Cut(strings.ToLower(p.Lang), "-")
 	if _, given := find(entries, "dir"); !given && slices.Contains(rightToLeft, base) {
 		p.Dir = "rtl"
@@ -236,6 +235,16 @@ func (f frontMatter) text(n *yaml.Node, what string) string {
 		return n.Value
 	}
 	return ""
+}
+
+// matching gives a text of one form, or after a fault another in its place.
+func (f frontMatter) matching(n *yaml.Node, what string, form *regexp.Regexp, hint, otherwise string) string {
+	text := f.text(n, what)
+	if form.MatchString(text) {
+		return text
+	}
+	f.fault(n, hint, "%s is %q", what, text)
+	return otherwise
 }
 
 // prose gives a text for readers, on one line.

@@ -86,29 +86,25 @@ func (l *loader) relatedPage(d *draft, course *Course, r *related) *Page {
 // rewrite checks every link below a node and gives it the address that a
 // browser needs.
 func (l *loader) rewrite(d *draft, course *Course, root ast.Node, source []byte, line func(ast.Node) int) {
-	for _, n := range nodes[*ast.Link](root) {
-		address := string(unescape(n.Destination))
+	check := func(n ast.Node, address string) (href string, ok bool) {
 		href, away, problem, hint := l.resolve(d, course, address)
 		if problem != "" {
 			d.fault(line(n), hint, "%s", problem)
-			continue
+			return "", false
 		}
-		n.Destination = []byte(href)
 		if away {
 			n.SetAttributeString("rel", []byte("noopener"))
+		}
+		return href, true
+	}
+	for _, n := range nodes[*ast.Link](root) {
+		if href, ok := check(n, string(unescape(n.Destination))); ok {
+			n.Destination = []byte(href)
 		}
 	}
 	for _, n := range nodes[*ast.AutoLink](root) {
-		if n.AutoLinkType == ast.AutoLinkEmail {
-			continue
-		}
-		_, away, problem, hint := l.resolve(d, course, string(n.URL(source)))
-		if problem != "" {
-			d.fault(line(n), hint, "%s", problem)
-			continue
-		}
-		if away {
-			n.SetAttributeString("rel", []byte("noopener"))
+		if n.AutoLinkType != ast.AutoLinkEmail {
+			check(n, string(n.URL(source)))
 		}
 	}
 }
@@ -265,7 +261,7 @@ func (d *draft) lineOf(text string) int {
 	if at < 0 {
 		return 0
 	}
-	return 1 + bytes.Count(d.source[:at], []byte("\n"))
+	return d.line(at)
 }
 
 // anchors lists what a link may end in, nil where nobody knows.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html"
 	"io/fs"
 	"path"
 	"regexp"
@@ -27,10 +26,10 @@ func Load(fsys fs.FS, scripts lua.Scripts) (*Course, figures.Faults) {
 	l.read()
 	course := l.arrange()
 	for _, d := range l.drafts {
-		l.guard(d, func() { l.link(d, course) })
-	}
-	for _, d := range l.drafts {
-		l.guard(d, func() { l.render(d) })
+		l.guard(d, func() {
+			l.link(d, course)
+			l.render(d)
+		})
 	}
 	l.index(course)
 	faults := slices.Clone(l.faults)
@@ -146,7 +145,7 @@ func (l *loader) read() {
 		if entry.IsDir() || !strings.EqualFold(path.Ext(base), ".md") {
 			return nil
 		}
-		d := &draft{page: &Page{File: name, URL: address(name)}}
+		d := &draft{page: &Page{Place: Place{File: name, URL: address(name)}}}
 		l.drafts = append(l.drafts, d)
 		l.byFile[name] = d
 		l.name(d)
@@ -226,15 +225,8 @@ func (l *loader) parse(d *draft, text []byte) {
 	text = normal(text)
 	if !utf8.Valid(text) {
 		d.opaque = true
-		valid := 0
-		for valid < len(text) {
-			r, size := utf8.DecodeRune(text[valid:])
-			if r == utf8.RuneError && size == 1 {
-				break
-			}
-			valid += size
-		}
-		d.fault(1+bytes.Count(text[:valid], []byte("\n")), "save the file as UTF-8", "the text is not UTF-8")
+		line := slices.IndexFunc(bytes.Split(text, []byte("\n")), func(line []byte) bool { return !utf8.Valid(line) })
+		d.fault(1+line, "save the file as UTF-8", "the text is not UTF-8")
 		return
 	}
 	bodyLine, ok := l.frontMatter(d, text)
@@ -248,57 +240,15 @@ func (l *loader) parse(d *draft, text []byte) {
 
 // arrange builds the tree of pages and the order in which they are read.
 func (l *loader) arrange() *Course {
-	course := &Course{
-		Home:  &Page{URL: "/", Lang: "en", Dir: "ltr"},
-		byURL: map[string]*Page{},
-		byID:  map[string]*Page{},
-	}
-	// index.md before another file of the same address: it is what authors mean.
-	drafts := slices.Clone(l.drafts)
-	slices.SortStableFunc(drafts, func(a, b *draft) int {
-		index := func(d *draft) int {
-			if path.Base(d.page.File) == "index.md" {
-				return 0
-			}
-			return 1
-		}
-		return index(a) - index(b)
-	})
-	for _, d := range drafts {
-		p := d.page
-		if first, ok := course.byURL[p.URL]; ok {
-			d.fault(0, "rename one of them", "%s has the same address, %s", first.File, p.URL)
-			d.shadowed = first
-			continue
-		}
-		course.byURL[p.URL] = p
-	}
+	course := &Course{Home: folder("/", ""), byURL: map[string]*Page{}, byID: map[string]*Page{}}
+	l.addresses(course)
 	if home, ok := course.byURL["/"]; ok {
 		course.Home = home
 	}
 	course.byURL["/"] = course.Home
-
-	var adopt func(p *Page)
-	adopt = func(p *Page) {
-		p.Kind = Kind(min(depth(p.URL), int(KindDive)))
-		if p.URL == "/" {
-			p.Kind = KindHome
-			return
-		}
-		dir := path.Dir(p.URL)
-		parent, ok := course.byURL[dir]
-		if !ok {
-			parent = &Page{URL: dir, Title: folderTitle(dir), Name: folderTitle(dir), Lang: "en", Dir: "ltr"}
-			parent.TitleHTML = HTML(html.EscapeString(parent.Title))
-			course.byURL[dir] = parent
-			adopt(parent)
-		}
-		p.Parent = parent
-		parent.Children = append(parent.Children, p)
-	}
 	for _, d := range l.drafts {
 		if d.shadowed == nil {
-			adopt(d.page)
+			course.place(d.page)
 		}
 	}
 	sortTree(course.Home)
@@ -312,6 +262,53 @@ func (l *loader) arrange() *Course {
 			chain(append([]*Page{p}, p.Children...))
 		}
 	}
+	l.ids(course)
+	return course
+}
+
+// folder is a page without a file.
+func folder(url, title string) *Page {
+	return &Page{About: About{Title: title, Name: title, TitleHTML: inlineText(title), Lang: "en", Dir: "ltr"}, Place: Place{URL: url}}
+}
+
+// addresses gives each address to one page: to index.md before another file,
+// since it is what authors mean.
+func (l *loader) addresses(course *Course) {
+	for _, index := range []bool{true, false} {
+		for _, d := range l.drafts {
+			p := d.page
+			if (path.Base(p.File) == "index.md") != index {
+				continue
+			}
+			if first, ok := course.byURL[p.URL]; ok {
+				d.fault(0, "rename one of them", "%s has the same address, %s", first.File, p.URL)
+				d.shadowed = first
+				continue
+			}
+			course.byURL[p.URL] = p
+		}
+	}
+}
+
+// place puts a page below its folder's, which it makes where there is none.
+func (c *Course) place(p *Page) {
+	p.Kind = Kind(min(depth(p.URL), int(KindDive)))
+	if p.Kind == KindHome {
+		return
+	}
+	dir := path.Dir(p.URL)
+	parent, ok := c.byURL[dir]
+	if !ok {
+		parent = folder(dir, folderTitle(dir))
+		c.byURL[dir] = parent
+		c.place(parent)
+	}
+	p.Parent = parent
+	parent.Children = append(parent.Children, p)
+}
+
+// ids gives each id to one page.
+func (l *loader) ids(course *Course) {
 	for _, d := range l.drafts {
 		p := d.page
 		if p.ID == "" || d.shadowed != nil {
@@ -323,7 +320,6 @@ func (l *loader) arrange() *Course {
 		}
 		course.byID[p.ID] = p
 	}
-	return course
 }
 
 // setApart takes those pages out of the courses that are none: a file at the

@@ -177,15 +177,24 @@ func (l *loader) parseBody(d *draft) {
 var (
 	kindSection    = ast.NewNodeKind("Section")
 	kindAlert      = ast.NewNodeKind("Alert")
-	kindAlertTitle = ast.NewNodeKind("AlertTitle")
-	kindPair       = ast.NewNodeKind("Pair")
+	kindAlertTitle = ast.NewNodeKind("AlertTitle") // what stands after the kind, as inline Markdown
+	kindPair       = ast.NewNodeKind("Pair")       // two cards that stand next to each other
 	kindPart       = ast.NewNodeKind("Part")
-	kindWide       = ast.NewNodeKind("Wide")
+	kindWide       = ast.NewNodeKind("Wide") // scrolls by itself where it is wider than the screen
 )
+
+// A block is a node of one of these kinds.
+type block struct {
+	ast.BaseBlock
+	kind ast.NodeKind
+}
+
+func (b *block) Kind() ast.NodeKind            { return b.kind }
+func (b *block) Dump(source []byte, level int) { ast.DumpHelper(b, source, level, nil, nil) }
 
 // A sectionNode is a heading of level 2 and all up to the next.
 type sectionNode struct {
-	ast.BaseBlock
+	block
 	number int
 	id     string
 	start  int // in the source
@@ -194,20 +203,9 @@ type sectionNode struct {
 
 // A partNode is the place of a figure, a listing or cards.
 type partNode struct {
-	ast.BaseBlock
+	block
 	index int // into draft.parts
 }
-
-// A wideNode scrolls by itself where its content is wider than the screen.
-type wideNode struct{ ast.BaseBlock }
-
-func (*sectionNode) Kind() ast.NodeKind { return kindSection }
-func (*partNode) Kind() ast.NodeKind    { return kindPart }
-func (*wideNode) Kind() ast.NodeKind    { return kindWide }
-
-func (n *sectionNode) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
-func (n *partNode) Dump(source []byte, level int)    { ast.DumpHelper(n, source, level, nil, nil) }
-func (n *wideNode) Dump(source []byte, level int)    { ast.DumpHelper(n, source, level, nil, nil) }
 
 // nodes lists all nodes below n of one kind, so that the tree can be changed
 // while they are visited.
@@ -244,7 +242,7 @@ func (d *draft) tables() {
 				cell.SetAttributeString("scope", []byte("col"))
 			}
 		}
-		wide := &wideNode{}
+		wide := &block{kind: kindWide}
 		replace(table, wide)
 		wide.AppendChild(wide, table)
 	}
@@ -262,7 +260,7 @@ func (d *draft) sections() {
 	for n := d.doc.FirstChild(); n != nil; {
 		next := n.NextSibling()
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
-			s := &sectionNode{number: 1, id: headingID(h)}
+			s := &sectionNode{block: block{kind: kindSection}, number: 1, id: headingID(h)}
 			if h.Lines().Len() > 0 { // else it is empty, and a fault
 				s.start = h.Lines().At(0).Start
 			}

@@ -100,9 +100,9 @@ func (nodeRenderer) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(kindSection, renderSection)
 	reg.Register(kindAlert, renderAlert)
 	reg.Register(kindAlertTitle, renderAlertTitle)
-	reg.Register(kindPair, renderPair)
+	reg.Register(kindPair, wrapped("<div class=\"pair\">\n"))
 	reg.Register(kindPart, renderPart)
-	reg.Register(kindWide, renderWide)
+	reg.Register(kindWide, wrapped("<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Table\">\n"))
 }
 
 func renderNothing(util.BufWriter, []byte, ast.Node, bool) (ast.WalkStatus, error) {
@@ -167,27 +167,21 @@ func renderAlertTitle(w util.BufWriter, _ []byte, n ast.Node, entering bool) (as
 	return ast.WalkContinue, nil
 }
 
-func renderPair(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		io.WriteString(w, "<div class=\"pair\">\n")
-	} else {
-		io.WriteString(w, "</div>\n")
+// wrapped writes a <div> round what a node holds.
+func wrapped(open string) renderer.NodeRendererFunc {
+	return func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			io.WriteString(w, open)
+		} else {
+			io.WriteString(w, "</div>\n")
+		}
+		return ast.WalkContinue, nil
 	}
-	return ast.WalkContinue, nil
 }
 
 func renderPart(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		fmt.Fprintf(w, "%s%d%s", mark, n.(*partNode).index, mark)
-	}
-	return ast.WalkContinue, nil
-}
-
-func renderWide(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		io.WriteString(w, "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Table\">\n")
-	} else {
-		io.WriteString(w, "</div>\n")
 	}
 	return ast.WalkContinue, nil
 }

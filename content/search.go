@@ -14,7 +14,7 @@ import (
 
 // Bounds of a search.
 const (
-	MaxHits       = 40 // so many places are listed at most
+	MaxHits       = 40 // so many passages are listed at most
 	maxQueryWords = 10
 	snippetLead   = 60  // bytes before the first match
 	snippetLength = 200 // bytes in all
@@ -43,8 +43,8 @@ type Piece struct {
 	Match bool // it is a word of the query
 }
 
-// A place is what a search can find: a page as a whole, a section or a figure.
-type place struct {
+// A passage is what a search can find: a page as a whole, a section or a figure.
+type passage struct {
 	hit     Hit
 	text    string
 	title   []string // folded words, in order, each once; of the whole page
@@ -71,13 +71,13 @@ func (c *Course) Search(query string) []Hit {
 	}
 	wanted = wanted[:min(len(wanted), maxQueryWords)]
 	type found struct {
-		*place
+		*passage
 		worth int
 	}
 	var all []found
-	for i := range c.places {
-		if worth := c.places[i].worth(wanted); worth > 0 {
-			all = append(all, found{&c.places[i], worth})
+	for i := range c.passages {
+		if worth := c.passages[i].worth(wanted); worth > 0 {
+			all = append(all, found{&c.passages[i], worth})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return b.worth - a.worth })
@@ -93,7 +93,7 @@ func (c *Course) Search(query string) []Hit {
 // worth is 0 where a word is missing. That a section's page has a word in its
 // title says what the section is about, and finds nothing by itself: the page
 // is found.
-func (p *place) worth(wanted []string) int {
+func (p *passage) worth(wanted []string) int {
 	sum := 0
 	for _, w := range wanted {
 		title, heading, body := match(p.title, w), match(p.heading, w), match(p.body, w)
@@ -125,40 +125,36 @@ func match(words []string, w string) int {
 
 // index lists what can be found, in reading order.
 func (l *loader) index(c *Course) {
-	drafts := map[*Page]*draft{}
-	for _, d := range l.drafts {
-		drafts[d.page] = d
-	}
 	for _, p := range append([]*Page{c.Home}, c.Pages...) {
 		title := set(p.Title + " " + p.Name + " " + p.ID)
 		if len(title) == 0 {
 			continue
 		}
-		whole := place{hit: Hit{Page: p}, text: p.Description, title: title}
-		d := drafts[p]
+		whole := passage{hit: Hit{Page: p}, text: p.Description, title: title}
+		d := l.byFile[p.File]
 		if d == nil || d.doc == nil || len(p.Faults) > 0 {
-			c.places = append(c.places, whole)
+			c.passages = append(c.passages, whole)
 			continue
 		}
-		c.places = append(c.places, d.places(whole)...)
+		c.passages = append(c.passages, d.passages(whole)...)
 	}
-	for i := range c.places {
-		p := &c.places[i]
+	for i := range c.passages {
+		p := &c.passages[i]
 		p.heading, p.body = set(p.hit.Heading), set(p.text)
 	}
 }
 
-// places takes a page apart at its headings. What a figure says is a place of
+// passages takes a page apart at its headings. What a figure says is a passage of
 // its own, so that a reader lands on it.
-func (d *draft) places(whole place) []place {
-	list := []place{whole}
+func (d *draft) passages(whole passage) []passage {
+	list := []passage{whole}
 	current, text := 0, strings.Fields(whole.text)
-	open := func(p place) {
+	open := func(p passage) {
 		list[current].text = strings.Join(text, " ")
 		list, current, text = append(list, p), len(list), nil
 	}
-	at := func(heading, anchor string) place {
-		return place{hit: Hit{Page: d.page, Heading: heading, Anchor: anchor}, title: whole.title}
+	at := func(heading, anchor string) passage {
+		return passage{hit: Hit{Page: d.page, Heading: heading, Anchor: anchor}, title: whole.title}
 	}
 	add := func(s string) {
 		if s = strings.Join(strings.Fields(s), " "); s != "" {
@@ -300,21 +296,7 @@ func snippet(text string, wanted []string) []Piece {
 	for i, w := range words {
 		which[i] = slices.IndexFunc(wanted, func(want string) bool { return strings.HasPrefix(w.folded, want) })
 	}
-	best, most := 0, 0
-	for i := range words {
-		if which[i] < 0 {
-			continue
-		}
-		seen := map[int]bool{}
-		for j := i; j < len(words) && words[j].end <= words[i].start+snippetLength-snippetLead; j++ {
-			if which[j] >= 0 {
-				seen[which[j]] = true
-			}
-		}
-		if len(seen) > most {
-			best, most = i, len(seen)
-		}
-	}
+	best := densest(words, which)
 	first := best
 	for first > 0 && words[first-1].start >= words[best].start-snippetLead {
 		first--
@@ -351,4 +333,25 @@ func snippet(text string, wanted []string) []Piece {
 		add(text[from:to]+" …", false)
 	}
 	return pieces
+}
+
+// densest is the word from which on the most of the wanted ones stand in one
+// snippet, or the first where none does.
+func densest(words []word, which []int) int {
+	best, most := 0, 0
+	for i := range words {
+		if which[i] < 0 {
+			continue
+		}
+		seen := map[int]bool{}
+		for j := i; j < len(words) && words[j].end <= words[i].start+snippetLength-snippetLead; j++ {
+			if which[j] >= 0 {
+				seen[which[j]] = true
+			}
+		}
+		if len(seen) > most {
+			best, most = i, len(seen)
+		}
+	}
+	return best
 }
