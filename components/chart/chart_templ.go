@@ -6,14 +6,14 @@ package chart
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
+
 import (
 	"cmp"
 	"lockstep/components/say"
 	"lockstep/figures"
 	"strconv"
-
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
 )
 
 // Picture is the picture of a figure's paths in real time: of a run, or empty
