@@ -65,7 +65,7 @@ type timedRun struct {
 	watch func(figures.Moment)
 	hold  func()
 	free  time.Duration // when the last step that no actor takes was done
-	zero  time.Time // when the steps began
+	zero  time.Time     // when the steps began
 	lanes map[string]*lane
 
 	mu sync.Mutex // guards env, result and watch while lanes run
