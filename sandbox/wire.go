@@ -63,11 +63,12 @@ func (w *wire) drain() {
 	_, _ = io.Copy(io.Discard, w.Conn)
 }
 
-// Read reads within the bounds.
+// Read reads within the bounds. What passes them is withheld: io.ReadFull forgets
+// an error that comes with the last of the bytes it wants.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if w.left -= int64(n); w.left < 0 {
-		return n, errTooLong
+		return 0, errTooLong
 	}
 	return n, err
 }
