@@ -277,6 +277,12 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
+func TestServerByRelativePath(t *testing.T) {
+	path := needServer(t)
+	t.Chdir(filepath.Dir(path))
+	open(t, Options{Server: "./" + filepath.Base(path)})
+}
+
 func TestNoServer(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "PATH") {

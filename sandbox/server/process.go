@@ -36,6 +36,9 @@ func (s *Server) starter() (func(context.Context) (*Process, error), error) {
 	}
 	if s.opt.Server != "" {
 		path, err := exec.LookPath(s.opt.Server)
+		if err == nil {
+			path, err = filepath.Abs(path) // it is started in another directory
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the server to start: %w", err)
 		}
