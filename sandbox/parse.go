@@ -15,8 +15,8 @@ func (e *ParseError) Error() string { return fmt.Sprintf("column %d: %s", e.Colu
 
 // Parse splits a line into words as valkey-cli does: words end at white space;
 // "…" knows \n \r \t \b \a \\ \" and \xHH, '…' knows \' alone; a quote may open
-// within a word, and must close before white space or the end of the line. The
-// error is a *ParseError.
+// within a word, and must close before white space or the end of the line (from
+// 9.1 on valkey-cli takes text behind it, too). The error is a *ParseError.
 func Parse(line string) ([]string, error) {
 	words := []string{}
 	for i := 0; ; {

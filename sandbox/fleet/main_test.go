@@ -51,8 +51,10 @@ func (l *lent) Close() error {
 // needServer skips a test where there is no Valkey, unless there has to be one.
 func needServer(t testing.TB) {
 	t.Helper()
-	if _, err := exec.LookPath("valkey-server"); err == nil {
-		return
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
 	}
 	if os.Getenv("CI") == "true" || os.Getenv("LOCKSTEP_REQUIRE") != "" {
 		t.Fatal("there is no valkey-server on the PATH")

@@ -159,7 +159,7 @@ func TestExternal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := do(t, s, "EVAL call.lua 0 SELECT 3"); !strings.Contains(fmt.Sprint(got[0]), "ACL failure in script") {
+		if got := do(t, s, "EVAL call.lua 0 SELECT 3"); !forbidden(fmt.Sprint(got[0])) {
 			t.Errorf("a script may SELECT: %v", got)
 		}
 		if err := s.Close(); err != nil {

@@ -22,11 +22,11 @@ func TestValues(t *testing.T) {
 	s := open(t, Options{})
 	got := do(t, s,
 		"SET a x NX PX 30000", "SET a y NX", "INCR n", "LPUSH a 1", "MGET a none n", "GET none",
-		"EVAL release.lua 1 a y", "EVAL release.lua 1 a x", "EVAL fail.lua 0", "FLUSHALL")
+		"EVAL release.lua 1 a y", "EVAL release.lua 1 a x", "EVAL fail.lua 0", "LPUSH")
 	want := []sandbox.Value{
 		"OK", nil, int64(1), sandbox.Error("WRONGTYPE Operation against a key holding the wrong kind of value"),
 		[]any{"x", nil, "1"}, nil, int64(0), int64(1), sandbox.Error("EMQSTALE token mismatch"),
-		sandbox.Error("NOPERM User runner has no permissions to run the 'flushall' command"),
+		sandbox.Error("ERR wrong number of arguments for 'lpush' command"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
@@ -505,7 +505,7 @@ func TestScriptStaysInItsDatabase(t *testing.T) {
 		got := do(t, s, "SET a 1", "EVAL call.lua 0 "+words)
 		if e, ok := got[1].(sandbox.Error); !ok {
 			t.Errorf("redis.call of %s = %v, want an error", words, got[1])
-		} else if !strings.Contains(string(e), "ACL failure in script") && !strings.Contains(string(e), "not allowed from script") {
+		} else if !forbidden(string(e)) {
 			t.Errorf("redis.call of %s = %s", words, e)
 		}
 		if strings.HasPrefix(words, "AUTH") {
@@ -714,13 +714,15 @@ func TestCloseEndsRuns(t *testing.T) {
 }
 
 // TestParseAsTheServer has the server split lines: what comes down a socket as
-// plain text goes through the very function that valkey-cli uses.
+// plain text goes through the very function that valkey-cli uses. From 9.1 on that
+// takes text behind a closing quote, which Parse refuses as all others do.
 func TestParseAsTheServer(t *testing.T) {
 	s := open(t, Options{})
 	inst, err := s.keeper.current()
 	if err != nil {
 		t.Fatal(err)
 	}
+	lenient := s.Engine().Name == "valkey" && !older(s.Engine().Version, "9.1")
 	for _, line := range []string{
 		`a`, `a b`, `  a	b  `, `"hello world"`, `"" ''`, `"\n\r\t\b\a\\\"\q"`, `"\x00\xfF\x4a"`, `"\xg0\x1"`, `'\n\'\\ '`,
 		`'say "hi"' "it's"`, `a"b c"`, `a'b c'`, `\n a\b`, `"é😀" é`, `"open`, `'open`, `"a"b`, `'a'b`, `"open\"`, `"open\`, `{"a":1}`,
@@ -736,7 +738,7 @@ func TestParseAsTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = conn.Close()
-		if refused := strings.Contains(string(said), "unbalanced quotes"); refused != (wrong != nil) {
+		if refused := strings.Contains(string(said), "unbalanced quotes"); refused != (wrong != nil) && (refused || !lenient) {
 			t.Errorf("Parse(%q): %v; the server said %q", line, wrong, said)
 		}
 		if wrong != nil {
