@@ -29,7 +29,7 @@ func (r *Runner) explore(ctx context.Context, fig *figures.Figure, path *figures
 // Replay runs one schedule of a path with programs, or a beginning of one: see
 // explore.Replay.
 func (r *Runner) Replay(ctx context.Context, fig *figures.Figure, path *figures.Path, schedule string) (result *figures.Result, err error) {
-	if err := r.able(fig, path); err != nil {
+	if err := r.Able(fig, path); err != nil {
 		return nil, err
 	}
 	known := r.allKnown(fig)

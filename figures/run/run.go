@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,8 @@ type Runner struct {
 	hold func() // tests make a step late with it; nil otherwise
 }
 
-// A NeedsError says that the server lacks a command which a path needs.
+// A NeedsError says that the server lacks a command, or another thing that it
+// has since some version, which a path needs.
 type NeedsError struct {
 	Command string
 	Since   string // "Valkey 9.0"; empty where it isn't known
@@ -70,7 +72,7 @@ func (r *Runner) Run(ctx context.Context, fig *figures.Figure, path *figures.Pat
 // Watch is Run, and tells watch what happens as it happens where the path runs
 // in real time.
 func (r *Runner) Watch(ctx context.Context, fig *figures.Figure, path *figures.Path, watch func(figures.Moment)) (*figures.Result, error) {
-	if err := r.able(fig, path); err != nil {
+	if err := r.Able(fig, path); err != nil {
 		return nil, err
 	}
 	if path.Explores() {
@@ -143,8 +145,9 @@ func (r *Runner) lend(ctx context.Context, fig *figures.Figure, path *figures.Pa
 	})
 }
 
-// able tells whether the sandbox's server can run the path as Valkey would.
-func (r *Runner) able(fig *figures.Figure, path *figures.Path) error {
+// Able says why the sandbox's server can't run the path as Valkey would: a
+// NeedsError, a SimulatedError or a ServersError; nil where it can.
+func (r *Runner) Able(fig *figures.Figure, path *figures.Path) error {
 	engine := r.Sandbox.Engine()
 	if fig.Topology.Several() && r.Fleet == nil {
 		return &ServersError{Engine: engine}
@@ -154,17 +157,18 @@ func (r *Runner) able(fig *figures.Figure, path *figures.Path) error {
 			return &NeedsError{Command: need, Since: server.Since(need), Engine: engine}
 		}
 	}
-	if !engine.Simulated() {
+	counting := slices.ContainsFunc(path.Observe, func(o figures.Observation) bool { return o.Received != "" })
+	switch {
+	case !engine.Simulated() && counting && !r.Sandbox.Counts():
+		return &NeedsError{Command: "a count of commands by connection", Since: "Valkey 8.0", Engine: engine}
+	case !engine.Simulated():
 		return nil
+	case counting:
+		return &SimulatedError{Command: "CLIENT INFO"}
 	}
 	for _, c := range commandsOf(path) {
 		if args := c.Sketch(); !r.Sandbox.Faithful(args) {
 			return &SimulatedError{Command: args[0]}
-		}
-	}
-	for _, o := range path.Observe {
-		if o.Received != "" {
-			return &SimulatedError{Command: "CLIENT INFO"}
 		}
 	}
 	return nil

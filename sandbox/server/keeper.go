@@ -315,6 +315,7 @@ func (inst *Process) prepare(ctx context.Context, mode sandbox.Mode) error {
 	}
 	_, counted := sandbox.CountOf(client)
 	inst.Counts = counted == nil
+	inst.facts.counts = inst.Counts
 	if err := inst.makeUsers(ctx); err != nil {
 		return err
 	}

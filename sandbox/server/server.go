@@ -191,6 +191,10 @@ func (s *Server) Health() error {
 // ("SET IFEQ").
 func (s *Server) Has(command string) bool { return s.keeper.facts().has(command) }
 
+// Counts tells whether the server counts commands by connection, as Valkey does
+// from 8.0 on.
+func (s *Server) Counts() bool { return s.keeper.facts().counts }
+
 // Faithful tells whether this server answers a command as Valkey does. Only the
 // simulated one may not.
 func (s *Server) Faithful(args []string) bool {

@@ -89,6 +89,7 @@ func Since(command string) string {
 type facts struct {
 	engine    sandbox.Engine
 	commands  map[string]bool // upper case, subcommands as OBJECT|ENCODING
+	counts    bool            // commands by connection
 	databases []int           // that may be lent
 }
 
