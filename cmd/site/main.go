@@ -2,13 +2,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -104,6 +107,20 @@ func (o *options) course() (fs.FS, lua.Scripts, *content.Course, error) {
 	return fsys, scripts, course, nil
 }
 
+// unpacked is the Valkey that .ci/get put into this user's cache, for the
+// machine's own is older; empty where there is none.
+func unpacked() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	path, err := exec.LookPath(filepath.Join(cache, "lockstep", "valkey", "valkey-server"))
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
 // sandbox starts the server on which figures run, or joins the one named.
 func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Logger) (*server.Server, error) {
 	var embedded []string // nothing where this program can't be found, as without /proc
@@ -115,7 +132,7 @@ func (o *options) sandbox(ctx context.Context, scripts lua.Scripts, log *slog.Lo
 		sources[name] = s.Source
 	}
 	box, err := server.Open(ctx, server.Options{
-		Server:          o.Server,
+		Server:          cmp.Or(o.Server, unpacked()),
 		URL:             o.Valkey,
 		EmbeddedCommand: embedded,
 		Scripts:         sources,
@@ -170,13 +187,21 @@ func (checkCommand) Run(ctx context.Context, opts *options) error {
 		return report.faults
 	}
 	engine, store := runner.Sandbox.Engine(), runner.SQL.Engine()
-	fmt.Printf("%d pages, %d figures, %d paths and %d sessions agree with %s %s (%s) and %s %s\n",
-		len(course.Pages), report.figures, report.paths, report.sessions, engine.Name, engine.Version, engine.Mode, store.Name, store.Version)
+	paths := fmt.Sprint(report.paths)
+	if len(report.left) > 0 {
+		paths = fmt.Sprintf("%d of %d", report.paths-len(report.left), report.paths)
+	}
+	fmt.Printf("%d pages, %d figures, %s paths and %d sessions agree with %s %s (%s) and %s %s\n",
+		len(course.Pages), report.figures, paths, report.sessions, engine.Name, engine.Version, engine.Mode, store.Name, store.Version)
+	for _, path := range report.left {
+		fmt.Println("not run:", path)
+	}
 	return nil
 }
 
 type report struct {
 	figures, paths, sessions int
+	left                     []string // the paths that this server can't run, and why
 	faults                   figures.Faults
 }
 
@@ -187,6 +212,11 @@ func check(ctx context.Context, course *content.Course, runner *run.Runner) (rep
 		for _, fig := range page.Figures {
 			r.figures++
 			r.paths += len(fig.Paths)
+			for _, path := range fig.Paths {
+				if why := runner.Able(fig, path); why != nil {
+					r.left = append(r.left, fmt.Sprintf("%s:%d: path %q: %v", fig.File, path.Line, path.ID, why))
+				}
+			}
 			faults, err := runner.Check(ctx, fig)
 			if err != nil {
 				return r, err
@@ -217,8 +247,8 @@ func check(ctx context.Context, course *content.Course, runner *run.Runner) (rep
 func checkSchedule(ctx context.Context, page *content.Page, link content.ScheduleLink, runner *run.Runner) (figures.Faults, error) {
 	figure, path, _ := strings.Cut(link.Run, ".")
 	fig, pa, ok := link.Page.Find(figure, path)
-	if !ok {
-		return nil, nil // a fault of loading
+	if !ok || runner.Able(fig, pa) != nil {
+		return nil, nil // a fault of loading, or told among those that were not run
 	}
 	var impossible *explore.ScheduleError
 	_, err := runner.Replay(ctx, fig, pa, link.Schedule)
