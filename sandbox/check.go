@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func Check(args []string) error {
 	}
 	name := strings.ToUpper(args[0])
 	if allowed[name] == 0 {
-		return &CommandError{Message: "command " + name + " is not allowed in a figure", Hint: cmp.Or(why[name], nearest(name))}
+		return &CommandError{Message: "command " + name + " is not allowed in a figure", Hint: cmp.Or(why[name], Alike(name, maps.Keys(allowed)))}
 	}
 	if subs, ok := subcommands[name]; ok {
 		if len(args) < 2 || !slices.Contains(subs, strings.ToUpper(args[1])) {
@@ -134,12 +135,13 @@ func Check(args []string) error {
 	return nil
 }
 
-// nearest names the allowed command that is most like name, if any is.
-func nearest(name string) string {
+// Alike asks whether the one of known that is most like name was meant; "" where
+// none is like it.
+func Alike(name string, known iter.Seq[string]) string {
 	best, least := "", 3
-	for known := range allowed {
-		if d := levenshtein.ComputeDistance(name, known); d < least || d == least && known < best {
-			best, least = known, d
+	for k := range known {
+		if d := levenshtein.ComputeDistance(name, k); d < least || d == least && k < best {
+			best, least = k, d
 		}
 	}
 	if best == "" {

@@ -3,29 +3,28 @@ package sql
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/agnivade/levenshtein"
-
 	"lockstep/sandbox"
 )
 
-// longestSQL is how long a statement may be, in bytes.
+// longest is how long a statement may be, in bytes.
 const longest = 4096
 
-// statementsSQL are the statements that a figure may send.
+// statements are the statements that a figure may send.
 var statements = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE TABLE", "BEGIN", "COMMIT", "ROLLBACK"}
 
-// functionsSQL are the functions that a figure may call. What is missing may
+// functions are the functions that a figure may call. What is missing may
 // reach files, settings, sessions or time.
 var functions = wordSet(`
 	COUNT SUM MIN MAX AVG TOTAL COALESCE IFNULL NULLIF CAST ABS ROUND SIGN MOD
 	LENGTH LOWER UPPER TRIM LTRIM RTRIM SUBSTR SUBSTRING
 	ROW_NUMBER RANK LAG LEAD`)
 
-// beforeSQL are the words that an opening bracket may follow without being
+// before are the words that an opening bracket may follow without being
 // called: what the grammar puts there, and types with a length.
 var before = wordSet(`
 	ALL AND ANY AS BETWEEN BY CASE CHECK CONFLICT DEFAULT DISTINCT ELSE EXCEPT EXISTS FILTER FROM HAVING IN INSERT
@@ -33,11 +32,11 @@ var before = wordSet(`
 	USING VALUES WHEN WHERE
 	BIT CHAR CHARACTER DECIMAL FLOAT INT INTEGER NUMERIC TIME TIMESTAMP TIMESTAMPTZ VARCHAR VARYING`)
 
-// namedSQL are the words that are followed by the name of a table or an alias,
+// named are the words that are followed by the name of a table or an alias,
 // which may have a bracket behind it.
 var named = wordSet(`INTO TABLE REFERENCES AS`)
 
-// transactionSQL are the words that may follow BEGIN, COMMIT and ROLLBACK.
+// transactions are the words that may follow BEGIN, COMMIT and ROLLBACK.
 var transactions = map[string]map[string]bool{
 	"BEGIN": wordSet(`TRANSACTION WORK DEFERRED IMMEDIATE EXCLUSIVE
 		ISOLATION LEVEL SERIALIZABLE REPEATABLE READ COMMITTED UNCOMMITTED ONLY WRITE`),
@@ -45,7 +44,7 @@ var transactions = map[string]map[string]bool{
 	"ROLLBACK": wordSet(`TRANSACTION WORK`),
 }
 
-// whySQL says why words that an author may well reach for are missing, and what
+// why says why words that an author may well reach for are missing, and what
 // to write instead.
 var why = map[string]string{
 	"WITH":       "write a subquery",
@@ -78,14 +77,14 @@ var why = map[string]string{
 	"SET_CONFIG": "it changes how the store works",
 }
 
-// CheckSQL tells whether a figure may send a statement to its SQL database, as a
-// *CommandError.
+// Check tells whether a figure may send a statement to its SQL database, as a
+// *sandbox.CommandError.
 func Check(statement string) error {
 	_, err := parse(statement)
 	return err
 }
 
-// A statementSQL is what has to be known of an allowed statement.
+// A parsed statement is what has to be known of an allowed statement.
 type parsed struct {
 	text string // without the semicolon at its end
 	verb string // the first word, or CREATE TABLE
@@ -97,7 +96,7 @@ func (s parsed) writes() bool {
 	return s.verb == "INSERT" || s.verb == "UPDATE" || s.verb == "DELETE"
 }
 
-// parseSQL reads a statement as far as it must be known to be allowed. It
+// parse reads a statement as far as it must be known to be allowed. It
 // accepts no text that two stores could cut into words differently.
 func parse(statement string) (parsed, error) {
 	var s parsed
@@ -164,7 +163,7 @@ func (s parsed) allow(tokens []token, i int) error {
 		before[t.word()] || called(tokens, i) {
 		return nil
 	}
-	return refused("the function "+t.name, cmp.Or(why[name], nearest(name)))
+	return refused("the function "+t.name, cmp.Or(why[name], sandbox.Alike(name, maps.Keys(functions))))
 }
 
 // called tells whether the name at i, which has a bracket behind it, is that of
@@ -181,25 +180,11 @@ func called(tokens []token, i int) bool {
 // after tells whether text stands before the token at i.
 func after(tokens []token, i int, text string) bool { return i > 0 && tokens[i-1].text == text }
 
-// nearestSQL names the function that is most like name, if any is.
-func nearest(name string) string {
-	best, least := "", 3
-	for known := range functions {
-		if d := levenshtein.ComputeDistance(name, known); d < least || d == least && known < best {
-			best, least = known, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + best + "?"
-}
-
 func refused(what, hint string) error {
 	return &sandbox.CommandError{Message: what + " is not allowed in a figure", Hint: hint}
 }
 
-// A tokenSQL is a word, a quoted name, a string, a number or a sign.
+// A token is a word, a quoted name, a string, a number or a sign.
 type token struct {
 	kind byte // w, n, ', 0 or s
 	text string
@@ -216,7 +201,7 @@ func (t token) word() string {
 
 func (t token) isName() bool { return t.kind == 'w' || t.kind == 'n' }
 
-// scanSQL cuts a statement into tokens.
+// scan cuts a statement into tokens.
 func scan(statement string) ([]token, error) {
 	if !utf8.ValidString(statement) {
 		return nil, &sandbox.CommandError{Message: "the statement is not UTF-8"}
@@ -245,7 +230,7 @@ func scan(statement string) ([]token, error) {
 	}
 }
 
-// nextSQL reads the token at the start of a text.
+// next reads the token at the start of a text.
 func next(rest string) (token, error) {
 	switch c := rest[0]; {
 	case strings.HasPrefix(rest, "--"), strings.HasPrefix(rest, "/*"):
@@ -288,7 +273,7 @@ func next(rest string) (token, error) {
 	return token{}, &sandbox.CommandError{Message: fmt.Sprintf("%q is not allowed in a statement", rest[:size]), Hint: hint}
 }
 
-// closingSQL finds the end of the quoted text that a text starts with, or -1.
+// closing finds the end of the quoted text that a text starts with, or -1.
 func closing(rest string) int {
 	for i := 1; i < len(rest); i++ {
 		switch {
@@ -304,7 +289,7 @@ func closing(rest string) int {
 	return -1
 }
 
-// isLetterSQL tells whether a byte may start a name. Letters beyond ASCII may.
+// isLetter tells whether a byte may start a name. Letters beyond ASCII may.
 func isLetter(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= utf8.RuneSelf
 }

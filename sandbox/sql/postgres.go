@@ -82,7 +82,7 @@ func openPostgres(ctx context.Context, dsn string, bounds bounds) (*postgresStor
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// inspect refuses a role that could do more than CheckSQL should be trusted to
+// inspect refuses a role that could do more than Check should be trusted to
 // keep from it.
 func (s *postgresStore) inspect(ctx context.Context, conn *pgconn.PgConn) error {
 	const query = `

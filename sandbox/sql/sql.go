@@ -14,9 +14,6 @@ import (
 
 // A Store lends empty SQL databases, for a figure whose protected resource is not
 // in Valkey. A run's database is its own, and gone after it.
-//
-// The store is SQLite within this process (sqlite.go), or a PostgreSQL
-// server that somebody else runs (postgres.go).
 type Store struct {
 	store  engine
 	bounds bounds
@@ -27,7 +24,7 @@ type Store struct {
 	closing sync.Once
 }
 
-// boundsSQL are how much of the store is given away.
+// bounds are how much of the store is given away.
 type bounds struct {
 	runs   int           // databases lent at once
 	actors int           // connections of one run
@@ -39,7 +36,7 @@ type bounds struct {
 	writes int           // most rows that a run may change
 }
 
-// defaultBoundsSQL leave room for PostgreSQL, which looks for deadlocks after a
+// defaultBounds leave room for PostgreSQL, which looks for deadlocks after a
 // second and serves a hundred connections, unless told otherwise.
 func defaultBounds() bounds {
 	return bounds{
@@ -57,7 +54,7 @@ func (b bounds) within(rows, bytes int) error {
 	return nil
 }
 
-// A storeSQL makes empty databases.
+// An engine makes empty databases.
 type engine interface {
 	engine() sandbox.Engine
 	// create makes a database for one run.
@@ -65,7 +62,7 @@ type engine interface {
 	close()
 }
 
-// A databaseSQL is the database of one run.
+// A database is the database of one run.
 type database interface {
 	connect(ctx context.Context) (session, error)
 	// drop removes the database once its connections are closed. It never fails:
@@ -73,13 +70,13 @@ type database interface {
 	drop()
 }
 
-// A connSQL is a connection to the database of a run.
+// A session is a connection to the database of a run.
 type session interface {
 	do(ctx context.Context, s parsed) (sandbox.Value, error)
 	close()
 }
 
-// OpenSQL opens the store: SQLite within this process where dsn is "", else the
+// Open opens the store: SQLite within this process where dsn is "", else the
 // PostgreSQL server at dsn.
 func Open(ctx context.Context, dsn string) (*Store, error) {
 	return open(ctx, dsn, defaultBounds())
@@ -162,7 +159,7 @@ func (s *Store) take(ctx context.Context) error {
 	}
 }
 
-// An SQLRun is an SQL database that is lent to one run.
+// A Run is an SQL database that is lent to one run.
 type Run struct {
 	s        *Store
 	database database
@@ -175,7 +172,7 @@ type Run struct {
 	writes int64
 }
 
-// An actorSQL is an actor's connection.
+// A client is an actor's connection.
 type client struct {
 	life context.Context // ends when the connection is cut
 	end  context.CancelFunc
@@ -195,7 +192,7 @@ type client struct {
 // database is locked", "40001 could not serialize …").
 //
 // A Go error says that there was no reply: ErrBusy, ErrDown, ErrLate, ErrTooMuch,
-// or a *CommandError where CheckSQL refuses the statement.
+// or a *CommandError where Check refuses the statement.
 func (r *Run) Do(ctx context.Context, actor, statement string) (sandbox.Value, error) {
 	parsed, err := parse(statement)
 	if err != nil {
@@ -208,7 +205,7 @@ func (r *Run) Do(ctx context.Context, actor, statement string) (sandbox.Value, e
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.life.Err() != nil {
-		return nil, errCutSQL
+		return nil, errCut
 	}
 	within, cancel := context.WithTimeout(ctx, r.s.bounds.answer)
 	defer cancel()
@@ -229,8 +226,8 @@ func (r *Run) Do(ctx context.Context, actor, statement string) (sandbox.Value, e
 }
 
 var (
-	errOverSQL = fmt.Errorf("%w: the SQL database was given back", sandbox.ErrDown)
-	errCutSQL  = fmt.Errorf("%w: the actor's connection was cut", sandbox.ErrDown)
+	errOver = fmt.Errorf("%w: the SQL database was given back", sandbox.ErrDown)
+	errCut  = fmt.Errorf("%w: the actor's connection was cut", sandbox.ErrDown)
 )
 
 // actor gives an actor's place.
@@ -238,7 +235,7 @@ func (r *Run) actor(name string) (*client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
-		return nil, errOverSQL
+		return nil, errOver
 	}
 	a := r.actors[name]
 	if a == nil {
@@ -271,14 +268,14 @@ func (a *client) failed(ctx, within context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil || errors.Is(err, sandbox.ErrTooMuch):
 	case a.life.Err() != nil:
-		return errCutSQL
+		return errCut
 	case within.Err() != nil:
 		return fmt.Errorf("%w: %w", sandbox.ErrLate, err)
 	}
 	return failure(ctx, err)
 }
 
-// failedSQL puts an error of a store in the sandbox's words.
+// failure puts an error of a store in the sandbox's words.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return sandbox.Ended(ctx)

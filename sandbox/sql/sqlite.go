@@ -93,7 +93,7 @@ type sqliteConn struct {
 	bounds bounds
 }
 
-// restrict takes from a connection what no figure needs, whatever CheckSQL lets
+// restrict takes from a connection what no figure needs, whatever Check lets
 // through.
 func (s *sqliteConn) restrict() error {
 	if err := s.c.BusyTimeout(busySQLite); err != nil {
