@@ -584,7 +584,7 @@ func badgeMode(e sandbox.Engine) string {
 	if e.Name == "" {
 		return "none"
 	}
-	return e.Mode.String()
+	return string(e.Mode)
 }
 
 var _ = templruntime.GeneratedTemplate

@@ -45,42 +45,16 @@ func (e Error) Code() string {
 	return code
 }
 
-// A Mode is how the sandbox comes by its server.
-type Mode int
+// A Mode is how the sandbox comes by its server, as results and pages name it.
+type Mode string
 
 // The modes: the sandbox's own process, a server that somebody else runs, and
 // a simulation.
 const (
-	Managed Mode = iota
-	External
-	Embedded
+	Managed  Mode = "managed"
+	External Mode = "external"
+	Embedded Mode = "embedded"
 )
-
-// String gives the mode's name in results and on pages.
-func (m Mode) String() string {
-	switch m {
-	case External:
-		return "external"
-	case Embedded:
-		return "embedded"
-	case Managed:
-	}
-	return "managed"
-}
-
-// MarshalText writes the mode's name.
-func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText reads the mode's name.
-func (m *Mode) UnmarshalText(text []byte) error {
-	for _, known := range []Mode{Managed, External, Embedded} {
-		if string(text) == known.String() {
-			*m = known
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown mode %q", text)
-}
 
 // An Engine is the server that answers, named on every verdict.
 type Engine struct {

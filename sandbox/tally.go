@@ -99,7 +99,7 @@ func (t *tally) received(ctx context.Context, l *Link) (int64, error) {
 	return n, nil
 }
 
-// countOf reads the number of commands from what CLIENT INFO answered. The
+// CountOf reads the number of commands from what CLIENT INFO answered. The
 // question itself isn't in it yet.
 func CountOf(v Value) (int64, error) {
 	text, _ := v.(string)

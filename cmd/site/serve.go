@@ -56,7 +56,7 @@ func (cmd serveCommand) Run(ctx context.Context, opts *options) error {
 		return err
 	}
 	engine := runner.Sandbox.Engine()
-	log.Info("serving", "url", "http://"+listener.Addr().String(), "engine", engine.Name+" "+engine.Version, "mode", engine.Mode.String())
+	log.Info("serving", "url", "http://"+listener.Addr().String(), "engine", engine.Name+" "+engine.Version, "mode", string(engine.Mode))
 	return serve(ctx, listener, site, log)
 }
 

@@ -24,7 +24,7 @@ func (r *singleRun) strike(ctx context.Context, s figures.Step, strike figures.S
 
 func (r *singleRun) fault(ctx context.Context, strike figures.Strike) error {
 	does := map[string]func(context.Context, string) error{
-		"cut": r.cluster.Cut, "sync": r.cluster.Sync, "kill": r.cluster.Kill, "promote": r.cluster.Promote, "down": r.cluster.Down, "up": r.cluster.Restart,
+		"cut": r.cluster.Cut, "sync": r.cluster.Sync, "kill": r.cluster.Kill, "promote": r.cluster.Promote, "down": r.cluster.Kill, "up": r.cluster.Restart,
 	}
 	return does[strike.Fault](ctx, strike.Node)
 }

@@ -18,7 +18,7 @@ var errOneServer = errors.New("the sandbox has one server only")
 
 // Replicated lends f a primary with one or two replicas, empty and in sync. They
 // are called "primary", "replica" and "replica2". Where others have all there
-// are, it waits no longer than Options.Wait, as Use does. The first ones are
+// are, it waits no longer than the server's Options.Wait. The first ones are
 // started when they are asked for, which takes longer than to be lent those that
 // are ready.
 func (c *Fleet) Replicated(ctx context.Context, replicas int, f func(*Cluster) error) error {
@@ -152,9 +152,6 @@ func (c *Cluster) Kill(_ context.Context, node string) error {
 		return m.kill()
 	})
 }
-
-// Down is Kill by the name it has among servers that are one as good as another.
-func (c *Cluster) Down(ctx context.Context, node string) error { return c.Kill(ctx, node) }
 
 // Restart starts a server that is down. It comes up empty, since none keeps
 // anything on disk, and follows nobody.

@@ -284,8 +284,8 @@ func TestMajority(t *testing.T) {
 				}
 				return granted, heard
 			}
-			must(t, c.Down(t.Context(), "n4"))
-			must(t, c.Down(t.Context(), "n5"))
+			must(t, c.Kill(t.Context(), "n4"))
+			must(t, c.Kill(t.Context(), "n5"))
 			if diff := cmp.Diff([]string{"n1", "n2", "n3"}, c.Up()); diff != "" {
 				t.Errorf("up (-want +got):\n%s", diff)
 			}
@@ -295,7 +295,7 @@ func TestMajority(t *testing.T) {
 			if n, heard := votes(bTakes); n != 0 || heard[0] != nil {
 				t.Errorf("run %d: B hears %v", run, heard)
 			}
-			must(t, c.Down(t.Context(), "n3"))
+			must(t, c.Kill(t.Context(), "n3"))
 			for _, node := range []string{"n3", "n4", "n5"} {
 				must(t, c.Restart(t.Context(), node))
 			}
@@ -417,14 +417,14 @@ func BenchmarkClusters(b *testing.B) {
 		}
 	})
 	measure("two-down", "majority", five, func(c *Cluster) {
-		must(b, c.Down(b.Context(), "n4"))
-		must(b, c.Down(b.Context(), "n5"))
+		must(b, c.Kill(b.Context(), "n4"))
+		must(b, c.Kill(b.Context(), "n5"))
 		for _, node := range c.Nodes() {
 			ask(b, c, node, aTakes)
 		}
 	})
 	measure("restart", "restart", five, func(c *Cluster) {
-		must(b, c.Down(b.Context(), "n1"))
+		must(b, c.Kill(b.Context(), "n1"))
 		must(b, c.Restart(b.Context(), "n1"))
 	})
 }

@@ -52,7 +52,7 @@ type Fleet struct {
 	independent *pool
 }
 
-// OpenFleet makes a fleet of servers of the same kind as one that runs, of which
+// Open makes a fleet of servers of the same kind as one that runs, of which
 // so many sets of each shape can be lent at once. It is nil, and lends none, where
 // that server is no process of the sandbox's own.
 func Open(beside *server.Server, sets int) *Fleet {
@@ -241,8 +241,8 @@ func (t *set) stop() {
 	_ = t.each(func(m *member) error { m.stop(); return nil })
 }
 
-// A fleet is the sets of one kind. There are never more than Options.Clusters of
-// them, whatever their shapes, and no more than one of each shape is at rest.
+// A pool is the sets of one kind. There are never more of them than Open was told,
+// whatever their shapes, and no more than one of each shape is at rest.
 type pool struct {
 	of   *Fleet
 	lent chan struct{}  // holds one for each set that is lent
@@ -321,7 +321,7 @@ func (f *pool) get(ctx context.Context, what shape) (*set, error) {
 }
 
 // pick takes a set at rest, or else gives the start to wait for; neither, once
-// the fleet is closed.
+// the pool is closed.
 func (f *pool) pick(what shape) (*set, *start) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

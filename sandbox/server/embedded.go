@@ -3,13 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -167,7 +167,7 @@ func embeddedVersion() string {
 // unfaithful are the commands that miniredis has not, or answers otherwise than
 // Valkey in the cases that figures show: another order, another number, another
 // text.
-var unfaithful = words(`
+var unfaithful = strings.Fields(`
 	OBJECT CLIENT WAIT ZRANGESTORE BITPOS
 	HGETALL HKEYS HVALS SMEMBERS SINTER SUNION SDIFF RANDOMKEY
 	INCRBYFLOAT HINCRBYFLOAT`)
@@ -187,27 +187,16 @@ func faithful(known *facts, args []string, scripts map[string]string) bool {
 	name, ok := sandbox.ScriptOf(args)
 	if !ok {
 		command := strings.ToUpper(args[0])
-		return known.commands[command] && !unfaithful[command]
+		return known.commands[command] && !slices.Contains(unfaithful, command)
 	}
 	source, ok := scripts[name]
 	if !ok || unfaithfulScript.MatchString(source) {
 		return false
 	}
 	for _, call := range calls.FindAllStringSubmatch(source, -1) {
-		if command := strings.ToUpper(call[1]); !known.commands[command] || unfaithful[command] {
+		if command := strings.ToUpper(call[1]); !known.commands[command] || slices.Contains(unfaithful, command) {
 			return false
 		}
 	}
 	return true
 }
-
-func words(text string) map[string]bool {
-	set := map[string]bool{}
-	for _, word := range strings.Fields(text) {
-		set[word] = true
-	}
-	return set
-}
-
-// errNoEmbedded says that nothing was said of how to start the simulation.
-var errNoEmbedded = errors.New("the simulated server needs a command to start it")

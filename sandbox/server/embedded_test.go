@@ -88,7 +88,7 @@ func TestEmbeddedClock(t *testing.T) {
 }
 
 func TestEmbeddedIsolation(t *testing.T) {
-	s := embedded(t, Options{Wait: 30 * time.Second, Slots: 8, Answer: 10 * time.Second})
+	s := embedded(t, Options{Wait: 30 * time.Second, slots: 8, Answer: 10 * time.Second})
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
@@ -122,7 +122,7 @@ func TestEmbeddedEndlessScript(t *testing.T) {
 }
 
 func TestEmbeddedCancelBlocked(t *testing.T) {
-	s := embedded(t, Options{Slots: 1, Wait: 10 * time.Second})
+	s := embedded(t, Options{slots: 1, Wait: 10 * time.Second})
 	for _, seconds := range []string{"0.3", "0"} { // 0: it would wait for ever, and is killed
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)

@@ -59,7 +59,7 @@ func (s *Server) external() (func(context.Context) (*Process, error), error) {
 				Network: network, Addr: addr,
 				Lender:  sandbox.Login{User: "lockstep-lender-" + site, Password: rand.Text()},
 				Runner:  sandbox.Login{User: "lockstep-runner-" + site, Password: rand.Text()},
-				Scripts: &s.scripts, Answer: s.opt.Answer, ReplyBytes: s.opt.ReplyBytes,
+				Scripts: &s.scripts, Answer: s.opt.Answer, ReplyBytes: s.opt.replyBytes,
 				Flush: []any{"FLUSHDB", "SYNC"},
 			},
 		}

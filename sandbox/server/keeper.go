@@ -26,11 +26,10 @@ const (
 	healthy     = 30 * time.Second       // after which a crash is no longer a repeated one
 )
 
-// An instance is one life of a server: from when it was ready until it went
-// away.
+// A Process is one life of a server: from when it was ready until it went away.
 type Process struct {
 	sandbox.Access
-	root  sandbox.Login // may do everything; only on a process of the sandbox's own
+	root  sandbox.Login // may do everything; only on a process of our own
 	Admin *redis.Client // loads scripts, stops endless ones
 	pulse *redis.Client // one connection that is always open: a busy server takes no new ones
 	facts *facts
@@ -339,7 +338,7 @@ func (inst *Process) makeUsers(ctx context.Context) error {
 	return nil
 }
 
-// infoField reads one line of INFO.
+// InfoField reads one line of INFO.
 func InfoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

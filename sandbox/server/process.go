@@ -26,7 +26,7 @@ import (
 // processes can be found and swept.
 const dirPrefix = "lockstep-"
 
-// starter says how this sandbox comes by its server.
+// starter says how the server is come by.
 func (s *Server) starter() (func(context.Context) (*Process, error), error) {
 	if s.opt.URL != "" {
 		return s.external()
@@ -74,7 +74,7 @@ func recentRedis(path string) bool {
 // directory.
 func (s *Server) child(mode sandbox.Mode, argv []string) (func(context.Context) (*Process, error), error) {
 	if len(argv) == 0 {
-		return nil, errNoEmbedded
+		return nil, errors.New("the simulated server needs a command to start it")
 	}
 	dir, err := openPrivateDir()
 	if err != nil {
@@ -92,10 +92,10 @@ func (s *Server) child(mode sandbox.Mode, argv []string) (func(context.Context) 
 }
 
 // startChild starts one process and waits until it is ready. It runs on a thread
-// that lives as long as the sandbox; see keeper.run.
+// that lives as long as the server is kept: see keeper.run.
 func (s *Server) startChild(ctx context.Context, mode sandbox.Mode, argv []string, dir, socket string) (*Process, error) {
 	inst := s.newChild(socket)
-	count := 1 + s.opt.Slots + s.opt.Explorations*lanes
+	count := 1 + s.opt.slots + s.opt.explorations*lanes
 	config := serverConfig(socket, dir, inst.root, count)
 	if mode == sandbox.Embedded {
 		config = embeddedConfig(socket, inst.Runner, inst.root, inst.Lender)
@@ -107,7 +107,9 @@ func (s *Server) startChild(ctx context.Context, mode sandbox.Mode, argv []strin
 	if err := inst.settle(ctx, mode); err != nil {
 		return nil, fmt.Errorf("%s: %w", argv[0], err)
 	}
-	inst.facts.databases = numbers(1, count)
+	for n := 1; n < count; n++ {
+		inst.facts.databases = append(inst.facts.databases, n)
+	}
 	return inst, nil
 }
 
@@ -118,7 +120,7 @@ func (s *Server) newChild(socket string) *Process {
 		Access: sandbox.Access{
 			Network: "unix", Addr: socket,
 			Lender: sandbox.Login{User: "lender", Password: rand.Text()}, Runner: sandbox.Login{User: "runner", Password: rand.Text()},
-			Scripts: &s.scripts, Answer: s.opt.Answer, ReplyBytes: s.opt.ReplyBytes,
+			Scripts: &s.scripts, Answer: s.opt.Answer, ReplyBytes: s.opt.replyBytes,
 			Flush: []any{"FLUSHDB", "SYNC"}, // a fourth of what the default costs, which frees in another thread
 		},
 	}

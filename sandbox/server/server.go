@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,22 +27,23 @@ type Options struct {
 	URL             string            // use this server instead: redis:// or unix://
 	EmbeddedCommand []string          // argv of a process that calls RunEmbedded; without it there is no simulated server
 	Scripts         map[string]string // source by name ("release.lua")
-	Slots           int               // databases lent to single runs at once; 64
-	Explorations    int               // explorations at once; 2
 	Wait            time.Duration     // how long to wait for a database or for the server to come back; 100 ms
 	Answer          time.Duration     // how long one Do waits for its answer, blocking commands aside; 1 s
-	ReplyBytes      int               // most bytes one Do of a single run may be answered; 1 MiB
 	Commands        int               // most commands of one Do of a single run; 1,000
 	Log             *slog.Logger      // where restarts and their reasons go; discarded if nil
+
+	slots        int // databases lent to single runs at once; 64
+	explorations int // explorations at once; 2
+	replyBytes   int // most bytes one Do of a single run may be answered; 1 MiB
 }
 
 // withDefaults fills in what was left out.
 func (o Options) withDefaults() Options {
-	if o.Slots <= 0 {
-		o.Slots = 64
+	if o.slots <= 0 {
+		o.slots = 64
 	}
-	if o.Explorations <= 0 {
-		o.Explorations = 2
+	if o.explorations <= 0 {
+		o.explorations = 2
 	}
 	if o.Wait <= 0 {
 		o.Wait = 100 * time.Millisecond
@@ -51,8 +51,8 @@ func (o Options) withDefaults() Options {
 	if o.Answer <= 0 {
 		o.Answer = time.Second
 	}
-	if o.ReplyBytes <= 0 {
-		o.ReplyBytes = 1 << 20
+	if o.replyBytes <= 0 {
+		o.replyBytes = 1 << 20
 	}
 	if o.Commands <= 0 {
 		o.Commands = 1000
@@ -66,7 +66,7 @@ func (o Options) withDefaults() Options {
 // lanes is how many databases one exploration may have at once.
 const lanes = 4
 
-// A Sandbox lends the databases of one server.
+// A Server lends the databases of one server.
 type Server struct {
 	opt     Options
 	scripts sandbox.Catalogue
@@ -74,7 +74,7 @@ type Server struct {
 	runs    chan *slot    // databases at rest, for single runs
 	studies chan []*slot  // and for explorations, which must not starve them
 	lost    chan struct{} // one for each of them that is never lent again
-	dir     string        // of its process, and the command line that starts it, where it is the sandbox's own
+	dir     string        // of its process, and the command line that starts it, where it is our own
 	argv    []string
 
 	life    context.Context // ends with Close
@@ -118,7 +118,7 @@ func Open(ctx context.Context, opt Options) (*Server, error) {
 // share divides the database numbers between single runs and explorations. Few
 // databases (a stock server has 16) leave one exploration at a time.
 func (s *Server) share(numbers []int) {
-	studies := min(s.opt.Explorations, max(1, len(numbers)/(2*lanes)))
+	studies := min(s.opt.explorations, max(1, len(numbers)/(2*lanes)))
 	if len(numbers) <= lanes {
 		studies = 0
 	}
@@ -131,7 +131,7 @@ func (s *Server) share(numbers []int) {
 		}
 		s.studies <- study
 	}
-	numbers = numbers[:min(len(numbers), s.opt.Slots)]
+	numbers = numbers[:min(len(numbers), s.opt.slots)]
 	s.runs = make(chan *slot, len(numbers))
 	for _, n := range numbers {
 		s.runs <- &slot{number: n}
@@ -202,13 +202,4 @@ func (s *Server) Faithful(args []string) bool {
 		return true
 	}
 	return faithful(s.keeper.facts(), args, s.opt.Scripts)
-}
-
-// numbers gives from, from+1, … up to but not to.
-func numbers(from, to int) []int {
-	all := make([]int, 0, to-from)
-	for n := from; n < to; n++ {
-		all = append(all, n)
-	}
-	return slices.Clip(all)
 }

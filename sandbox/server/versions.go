@@ -2,16 +2,17 @@ package server
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"lockstep/sandbox"
 )
 
-// A release is the version with which a command, or an option of one, came.
-// Empty means that this server has no version with it.
+// A release is the version with which commands, or options of one, came. Empty
+// means that this server has no version with them.
 type release struct {
-	name          string
+	names         string // with commas between them
 	valkey, redis string
 }
 
@@ -19,55 +20,25 @@ type release struct {
 var releases = []release{
 	{"DELIFEQ", "9.0", ""},
 	{"DELEX", "", "8.4"},
-	{"HEXPIRE", "9.0", "7.4"},
-	{"HPEXPIRE", "9.0", "7.4"},
-	{"HTTL", "9.0", "7.4"},
-	{"HPTTL", "9.0", "7.4"},
-	{"HPERSIST", "9.0", "7.4"},
-	{"HGETEX", "9.0", "8.0"},
-	{"HSETEX", "9.0", "8.0"},
+	{"HEXPIRE, HPEXPIRE, HTTL, HPTTL, HPERSIST", "9.0", "7.4"},
+	{"HGETEX, HSETEX", "9.0", "8.0"},
 	{"HGETDEL", "9.1", "8.0"},
-	{"LMPOP", "7.2", "7.0"},
-	{"BLMPOP", "7.2", "7.0"},
-	{"ZMPOP", "7.2", "7.0"},
-	{"BZMPOP", "7.2", "7.0"},
-	{"EXPIRETIME", "7.2", "7.0"},
-	{"PEXPIRETIME", "7.2", "7.0"},
-	{"SINTERCARD", "7.2", "7.0"},
+	{"LMPOP, BLMPOP, ZMPOP, BZMPOP, EXPIRETIME, PEXPIRETIME, SINTERCARD", "7.2", "7.0"},
 	{"SET IFEQ", "8.1", "8.4"},
 	{"SET IFNE", "", "8.4"},
-	{"SET EX", "7.2", "6.2"},
-	{"SET PX", "7.2", "6.2"},
-	{"SET EXAT", "7.2", "6.2"},
-	{"SET PXAT", "7.2", "6.2"},
-	{"SET NX", "7.2", "6.2"},
-	{"SET XX", "7.2", "6.2"},
-	{"SET GET", "7.2", "6.2"},
-	{"SET KEEPTTL", "7.2", "6.2"},
-	{"EXPIRE NX", "7.2", "7.0"},
-	{"EXPIRE XX", "7.2", "7.0"},
-	{"EXPIRE GT", "7.2", "7.0"},
-	{"EXPIRE LT", "7.2", "7.0"},
-	{"PEXPIRE NX", "7.2", "7.0"},
-	{"PEXPIRE XX", "7.2", "7.0"},
-	{"PEXPIRE GT", "7.2", "7.0"},
-	{"PEXPIRE LT", "7.2", "7.0"},
-	{"ZADD NX", "7.2", "6.2"},
-	{"ZADD XX", "7.2", "6.2"},
-	{"ZADD GT", "7.2", "6.2"},
-	{"ZADD LT", "7.2", "6.2"},
-	{"ZADD CH", "7.2", "6.2"},
+	{"SET EX, SET PX, SET EXAT, SET PXAT, SET NX, SET XX, SET GET, SET KEEPTTL", "7.2", "6.2"},
+	{"EXPIRE NX, EXPIRE XX, EXPIRE GT, EXPIRE LT, PEXPIRE NX, PEXPIRE XX, PEXPIRE GT, PEXPIRE LT", "7.2", "7.0"},
+	{"ZADD NX, ZADD XX, ZADD GT, ZADD LT, ZADD CH", "7.2", "6.2"},
 }
 
 // releaseOf finds what is known of a command, or of an option of one.
 func releaseOf(command string) (release, bool) {
 	name := strings.ToUpper(strings.Join(strings.Fields(command), " "))
-	for _, r := range releases {
-		if r.name == name {
-			return r, true
-		}
+	i := slices.IndexFunc(releases, func(r release) bool { return slices.Contains(strings.Split(r.names, ", "), name) })
+	if i < 0 {
+		return release{}, false
 	}
-	return release{}, false
+	return releases[i], true
 }
 
 // Since says which version a command came with: "Valkey 9.0", or "Redis 8.4"
