@@ -138,7 +138,6 @@ type Load struct {
 	Clients int
 	Times   int // how often each does the steps
 	Steps   []Instruction
-	Line    int
 }
 
 // A Program is what one actor does in a path of which every schedule is run.
@@ -146,7 +145,6 @@ type Program struct {
 	Actor string
 	Steps []Instruction
 	Enter bool // the mark "enter" stands before the first transition
-	Line  int
 }
 
 // An Event may happen between any two transitions, or not at all.

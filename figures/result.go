@@ -2,52 +2,35 @@ package figures
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"lockstep/sandbox"
 )
 
-// A Status is the kind of a verdict. The zero value means that no rule of the
-// figure fits what the server answered.
-type Status int
+// A Status is the kind of a verdict, as it is written in a figure. Empty means
+// that no rule of the figure fits what the server answered.
+type Status string
 
-// The statuses of figures.md, section 1.
+// The statuses of FIGURES.md, section 1.
 const (
-	Unjudged Status = iota
-	Granted
-	Refused
-	Safe
-	Broken
-	Deadlock
+	Unjudged Status = ""
+	Granted  Status = "granted"
+	Refused  Status = "refused"
+	Safe     Status = "safe"
+	Broken   Status = "broken"
+	Deadlock Status = "deadlock"
 
 	// Late is no rule's: the machine was too busy for a run by the clock.
-	Late
+	Late Status = "late"
 )
-
-var statusNames = [...]string{"", "granted", "refused", "safe", "broken", "deadlock", "late"}
 
 // Statuses are the ones that a rule may name.
 func Statuses() []Status { return []Status{Granted, Refused, Safe, Broken, Deadlock} }
 
 // String gives the status as it is written in a figure; "" for Unjudged.
-func (s Status) String() string { return statusNames[s] }
-
-// MarshalText writes the status as it is written in a figure.
-func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads a status as it is written in a figure.
-func (s *Status) UnmarshalText(text []byte) error {
-	for i, name := range statusNames {
-		if i > 0 && name == string(text) {
-			*s = Status(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown status %q", text)
-}
+func (s Status) String() string { return string(s) }
 
 // A Result is what one run of a path showed. Its JSON is the contract of
-// figures.md, section 5.
+// FIGURES.md, section 5.
 type Result struct {
 	Asked
 	Judgement
@@ -149,20 +132,6 @@ type Moment struct {
 	StepsUS int64 // when the steps began, as in Result
 	Entry   *Entry
 	Sample  *SamplePoint
-}
-
-// A Tally is what the clients of one load did together.
-type Tally struct {
-	Sent      int64 // commands
-	TookMS    int64 // from the first to the last, in milliseconds
-	Done      int64 // rounds
-	GaveUp    int64 // rounds that ended at a retry or an "else: stop"
-	LongestMS int64 // the longest wait of one retry, in milliseconds
-}
-
-// Values are what the rules of a path may read of a tally.
-func (t Tally) Values() map[string]any {
-	return map[string]any{"sent": t.Sent, "took_ms": t.TookMS, "done": t.Done, "gave_up": t.GaveUp, "longest_ms": t.LongestMS}
 }
 
 // A Change is a key before and after the steps of a path.

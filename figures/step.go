@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"iter"
 	"time"
 
 	"lockstep/figures/expr"
@@ -30,6 +31,24 @@ func (s Step) Actor() string { return s.Does.actor() }
 // Event is what a trace calls the step: "crash A", "wait 20ms". It is empty for
 // commands, which stand there themselves.
 func (s Step) Event() string { return s.Does.event() }
+
+// All are the steps of a list one by one, those of a race before the race.
+func All(steps []Step) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		for _, s := range steps {
+			if race, ok := s.Does.(Race); ok {
+				for _, racer := range race.Steps {
+					if !yield(racer) {
+						return
+					}
+				}
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
 
 // An Instruction is a step of a program, or of the clients of a load: a Send or a
 // Work, and what follows from it.

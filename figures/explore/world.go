@@ -330,7 +330,7 @@ func (p *programs) key(w *world) string {
 	return b.String()
 }
 
-// schedule writes moves as figures.md does.
+// schedule writes moves as FIGURES.md does.
 func schedule(moves []move) string {
 	names := make([]string, len(moves))
 	for i, m := range moves {

@@ -28,7 +28,7 @@ func (c Command) Names() []Name { return c.line.Names() }
 // arguments; expressions may hold blanks and quotes of their own.
 func placeholder(i int) string { return string(rune(0xF0000 + i)) }
 
-// parseCommand splits a command line as valkey-cli does.
+// ParseCommand splits a command line as valkey-cli does.
 func ParseCommand(source string, bound []string) (Command, error) {
 	c := Command{Source: source}
 	line, err := ParseTemplate(source, bound)
@@ -72,7 +72,7 @@ func ParseCommand(source string, bound []string) (Command, error) {
 	return c, nil
 }
 
-// sketch is the command's arguments with expressions left as they stand, for
+// Sketch is the command's arguments with expressions left as they stand, for
 // the checks that can be made before anything runs.
 func (c Command) Sketch() []string {
 	if c.sql {
@@ -89,7 +89,7 @@ func (c Command) Sketch() []string {
 	return args
 }
 
-// fill gives the arguments, and the line as the reader sees it. A statement has
+// Fill gives the arguments, and the line as the reader sees it. A statement has
 // no arguments.
 func (c Command) Fill(env map[string]any) (args []string, line string) {
 	if c.sql {

@@ -22,7 +22,6 @@ const maxNodes = 500
 
 // An Expr is a compiled expression. It has no side effects.
 type Expr struct {
-	Source  string
 	program *vm.Program
 	Names   []Name
 }
@@ -41,7 +40,7 @@ type exprError struct {
 
 func (e *exprError) Error() string { return fmt.Sprintf("column %d: %s", e.column, e.message) }
 
-// compile reads an expression. The names that it uses are kept, so that a name
+// Compile reads an expression. The names that it uses are kept, so that a name
 // which nothing binds can be found before anything runs.
 //
 // The library has functions of its own, such as first; a name in bound is the
@@ -67,7 +66,7 @@ func Compile(source string, bound []string) (*Expr, error) {
 		}
 		return nil, &exprError{column: 1, message: err.Error()}
 	}
-	return &Expr{Source: source, program: program, Names: seen.names}, nil
+	return &Expr{program: program, Names: seen.names}, nil
 }
 
 // code is the first word of an error reply; of anything else it is "".
@@ -114,7 +113,7 @@ func (e *Expr) eval(env map[string]any) (any, error) {
 	return expr.Run(e.program, env)
 }
 
-// holds tells whether the expression is true. One that can't be judged, such as
+// Holds tells whether the expression is true. One that can't be judged, such as
 // a comparison of nil with a number, doesn't hold.
 func (e *Expr) Holds(env map[string]any) bool {
 	v, err := e.eval(env)

@@ -37,42 +37,25 @@ func Print(v any) string {
 	return fmt.Sprint(v)
 }
 
-// A Value is what an author wrote for a reply: nil, or text that is compared
-// with the reply as it prints, or a list of them.
-type Promise struct {
-	Nil    bool
-	Text   string
-	List   []Promise
-	IsList bool
-}
+// A Promise is what an author wrote for a reply: nil, or a text that is compared
+// with the reply as it prints, or a []any of them.
+type Promise struct{ Value any }
 
-// matches tells whether a reply is what an author promised.
-func (want Promise) Matches(reply any) bool {
-	switch {
-	case want.Nil:
+// Matches tells whether a reply is what an author promised.
+func (p Promise) Matches(reply any) bool {
+	switch want := p.Value.(type) {
+	case nil:
 		return reply == nil
-	case want.IsList:
+	case []any:
 		items, ok := reply.([]any)
-		return ok && slices.EqualFunc(want.List, items, Promise.Matches)
+		return ok && slices.EqualFunc(want, items, func(want, item any) bool { return Promise{want}.Matches(item) })
 	}
 	if e, ok := reply.(sandbox.Error); ok {
-		return string(e) == want.Text || e.Code() == want.Text
+		return string(e) == p.Value || e.Code() == p.Value
 	}
 	_, list := reply.([]any)
-	return reply != nil && !list && Print(reply) == want.Text
+	return reply != nil && !list && Print(reply) == p.Value
 }
 
 // String writes a promised value as a text shows it.
-func (want Promise) String() string {
-	switch {
-	case want.Nil:
-		return "nil"
-	case want.IsList:
-		items := make([]string, len(want.List))
-		for i, item := range want.List {
-			items[i] = item.String()
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	}
-	return want.Text
-}
+func (p Promise) String() string { return Print(p.Value) }

@@ -21,7 +21,7 @@ type part struct {
 
 var braces = regexp.MustCompile(`\{\{(~?)\s*((?s:.*?))\s*\}\}`)
 
-// parseTemplate reads a text with expressions in it.
+// ParseTemplate reads a text with expressions in it.
 func ParseTemplate(source string, bound []string) (Template, error) {
 	t := Template{Source: source}
 	rest := 0
@@ -57,7 +57,7 @@ func (t Template) plain() bool {
 	return !slices.ContainsFunc(t.parts, func(p part) bool { return p.expr != nil })
 }
 
-// names are those that the text's expressions read.
+// Names are those that the text's expressions read.
 func (t Template) Names() []Name {
 	var all []Name
 	for _, p := range t.parts {
@@ -68,7 +68,7 @@ func (t Template) Names() []Name {
 	return all
 }
 
-// render fills the text in. The pattern is a regular expression in which what
+// Render fills the text in. The pattern is a regular expression in which what
 // may vary from run to run matches anything.
 func (t Template) Render(env map[string]any) (text, pattern string) {
 	if len(t.parts) == 1 && t.parts[0].expr == nil {
@@ -96,7 +96,7 @@ func (t Template) Render(env map[string]any) (text, pattern string) {
 	return b.String(), re.String()
 }
 
-// fill gives the text with its expressions filled in.
+// Fill gives the text with its expressions filled in.
 func (t Template) Fill(env map[string]any) string {
 	if len(t.parts) == 1 && t.parts[0].expr == nil {
 		return t.parts[0].text

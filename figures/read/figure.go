@@ -44,8 +44,7 @@ type figureParser struct {
 }
 
 // Figure reads a figure from YAML that starts at line firstLine of file. The
-// language is figures.md; all faults are found at once. The figure is nil where
-// the text isn't even a map.
+// figure is nil where the text isn't even a map.
 func Figure(text []byte, file string, firstLine int, scripts lua.Scripts) (*figures.Figure, figures.Faults) {
 	p := &figureParser{
 		reader:  reader{file: file, offset: firstLine - 1},
@@ -185,7 +184,6 @@ func (p *figureParser) declareActors(n *yaml.Node) {
 
 // findActors takes the actors in the order in which they first act.
 func (p *figureParser) findActors() {
-	var find func(steps []figures.Step)
 	seen := map[string]bool{}
 	add := func(name string) {
 		if name != "" && !seen[name] {
@@ -193,18 +191,10 @@ func (p *figureParser) findActors() {
 			p.fig.Actors = append(p.fig.Actors, figures.Actor{Name: name, Label: name})
 		}
 	}
-	find = func(steps []figures.Step) {
-		for _, s := range steps {
+	for _, path := range p.fig.Paths { // each with the figure's setup before its own
+		for s := range figures.All(slices.Concat(path.Setup, path.Steps)) {
 			add(s.Actor())
-			if race, ok := s.Does.(figures.Race); ok {
-				find(race.Steps)
-			}
 		}
-	}
-	find(p.fig.Setup)
-	for _, path := range p.fig.Paths {
-		find(path.Setup)
-		find(path.Steps)
 		for _, program := range path.Programs {
 			add(program.Actor)
 		}
@@ -300,10 +290,7 @@ func mergeObserve(own, shared []figures.Observation) []figures.Observation {
 }
 
 func firstActor(path *figures.Path) string {
-	for _, s := range path.Steps {
-		if race, ok := s.Does.(figures.Race); ok && len(race.Steps) > 0 {
-			return race.Steps[0].Actor()
-		}
+	for s := range figures.All(path.Steps) {
 		if s.Actor() != "" {
 			return s.Actor()
 		}
@@ -369,9 +356,9 @@ func (p *figureParser) rules(n *yaml.Node) []figures.Rule {
 				rule.When = p.expression(e.value, "when")
 			case "status":
 				status = true
-				name := p.text(e.value, "status")
-				if err := rule.Status.UnmarshalText([]byte(name)); (err != nil || rule.Status == figures.Late) && name != "" {
-					p.fault(e.value.Line, Nearest(name, statusWords()), "unknown status %q", name)
+				rule.Status = figures.Status(p.text(e.value, "status"))
+				if rule.Status != "" && !slices.Contains(figures.Statuses(), rule.Status) {
+					p.fault(e.value.Line, Nearest(string(rule.Status), statusWords()), "unknown status %q", rule.Status)
 				}
 			case "text":
 				text = true

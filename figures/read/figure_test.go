@@ -178,8 +178,8 @@ verdicts:
 	if got := path.Steps[0].Does.(figures.Send).Command.Sketch()[2]; got != "0123" {
 		t.Errorf("token %q, want 0123", got)
 	}
-	if got := path.Steps[1].Promise.Text; got != "0123" {
-		t.Errorf("promised %q, want 0123", got)
+	if got := path.Steps[1].Promise.Value; got != "0123" {
+		t.Errorf("promised %v, want 0123", got)
 	}
 	if got := path.Steps[2].Does.(figures.Wait).For; got != time.Millisecond {
 		t.Errorf("wait %v, want 1ms", got)

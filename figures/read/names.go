@@ -26,29 +26,22 @@ func (p *figureParser) checkSteps(path *figures.Path) {
 	bound := map[string]bool{}
 	crashed := map[string]int{}
 	var waits time.Duration
-	var walk func(steps []figures.Step)
-	walk = func(steps []figures.Step) {
-		for _, s := range steps {
-			if line, dead := crashed[s.Actor()]; dead && s.Actor() != "" {
-				p.fault(s.Line-p.offset, fmt.Sprintf("it crashed in line %d; let another actor go on", line), "%s acts after its crash", s.Actor())
-			}
-			switch does := s.Does.(type) {
-			case figures.Send:
-				p.unbound(does.Command.Names(), s.Line, bound, "a command")
-			case figures.Crash:
-				crashed[does.Actor] = s.Line
-			case figures.Wait:
-				waits += does.For
-			case figures.Race:
-				walk(does.Steps)
-			}
-			if s.As != "" {
-				bound[s.As] = true
-			}
+	for s := range figures.All(slices.Concat(path.Setup, path.Steps)) {
+		if line, dead := crashed[s.Actor()]; dead && s.Actor() != "" {
+			p.fault(s.Line-p.offset, fmt.Sprintf("it crashed in line %d; let another actor go on", line), "%s acts after its crash", s.Actor())
+		}
+		switch does := s.Does.(type) {
+		case figures.Send:
+			p.unbound(does.Command.Names(), s.Line, bound, "a command")
+		case figures.Crash:
+			crashed[does.Actor] = s.Line
+		case figures.Wait:
+			waits += does.For
+		}
+		if s.As != "" {
+			bound[s.As] = true
 		}
 	}
-	walk(path.Setup)
-	walk(path.Steps)
 	if waits > figures.MaxWait {
 		p.fault(path.Line-p.offset, fmt.Sprintf("a run may wait %v in all", figures.MaxWait), "path %q waits %v", path.ID, waits)
 	}
@@ -78,7 +71,7 @@ func (p *figureParser) checkNames(shared []figures.Rule) {
 		for _, rule := range path.Verdicts[:len(path.Verdicts)-len(shared)] {
 			p.checkRule(rule, own)
 		}
-		p.checkPrograms(path, own)
+		p.checkPrograms(path)
 	}
 	for _, rule := range shared {
 		p.checkRule(rule, all)
@@ -113,28 +106,20 @@ func namesOf(path *figures.Path) map[string]bool {
 	for _, o := range path.Observe {
 		known[o.Name] = true
 	}
-	var add func(steps []figures.Step)
-	add = func(steps []figures.Step) {
-		for _, s := range steps {
-			if s.As != "" {
-				known[s.As] = true
-				if send, ok := s.Does.(figures.Send); ok && send.Retry != nil {
-					known[s.As+"_tries"], known[s.As+"_ms"] = true, true
-				}
-			}
-			if race, ok := s.Does.(figures.Race); ok {
-				add(race.Steps)
+	for s := range figures.All(slices.Concat(path.Setup, path.Steps)) {
+		if s.As != "" {
+			known[s.As] = true
+			if send, ok := s.Does.(figures.Send); ok && send.Retry != nil {
+				known[s.As+"_tries"], known[s.As+"_ms"] = true, true
 			}
 		}
 	}
-	add(path.Setup)
-	add(path.Steps)
 	if path.Sample != nil {
 		known["samples"] = true
 	}
 	for _, l := range path.Loads {
 		known[l.Name], known[l.Name+"."] = true, true
-		for n := range (figures.Tally{}).Values() {
+		for _, n := range []string{"sent", "took_ms", "done", "gave_up", "longest_ms"} {
 			known[l.Name+"."+n] = true
 		}
 	}
@@ -152,34 +137,20 @@ func namesOf(path *figures.Path) map[string]bool {
 }
 
 // checkPrograms checks the conditions, events and commands of programs.
-func (p *figureParser) checkPrograms(path *figures.Path, rules map[string]bool) {
+func (p *figureParser) checkPrograms(path *figures.Path) {
 	if !path.Explores() {
 		return
 	}
-	known := map[string]bool{"inside": true, "insiders": true}
-	for _, s := range path.Setup {
-		if s.As != "" {
-			known[s.As] = true
-		}
-	}
-	for _, o := range path.Observe {
-		known[o.Name] = true
-		if o.Received != "" {
-			p.fault(o.Line-p.offset, "it belongs to a path with steps", "received can't be observed where programs run")
-		}
-	}
-	for _, program := range path.Programs {
-		known[program.Actor], known[program.Actor+"."] = true, true
-		for _, s := range program.Steps {
-			if s.As != "" {
-				known[program.Actor+"."+s.As] = true
-			}
-		}
-	}
+	known := p.namesOfPrograms(path)
+	names := map[string]bool{}
 	for _, c := range slices.Concat(path.Always, path.Finally) {
 		if c.Expr != nil {
 			p.never(c.Expr.Names, c.Line, known, c.Name)
 		}
+		if names[c.Name] {
+			p.fault(c.Line-p.offset, "call one of them otherwise", "two conditions are called %q", c.Name)
+		}
+		names[c.Name] = true
 	}
 	for _, ev := range path.Events {
 		if ev.If != nil {
@@ -188,13 +159,6 @@ func (p *figureParser) checkPrograms(path *figures.Path, rules map[string]bool) 
 		if crash, ok := ev.Does.(figures.Crash); ok && !slices.ContainsFunc(path.Programs, func(pr figures.Program) bool { return pr.Actor == crash.Actor }) {
 			p.fault(ev.Line-p.offset, "", "%s has no program in path %q and can't crash", crash.Actor, path.ID)
 		}
-	}
-	names := map[string]bool{}
-	for _, c := range slices.Concat(path.Always, path.Finally) {
-		if names[c.Name] {
-			p.fault(c.Line-p.offset, "call one of them otherwise", "two conditions are called %q", c.Name)
-		}
-		names[c.Name] = true
 	}
 	for _, s := range path.Setup {
 		switch s.Does.(type) {
@@ -215,4 +179,29 @@ func (p *figureParser) checkPrograms(path *figures.Path, rules map[string]bool) 
 			}
 		}
 	}
+}
+
+// namesOfPrograms are all that the conditions and events of programs may read.
+func (p *figureParser) namesOfPrograms(path *figures.Path) map[string]bool {
+	known := map[string]bool{"inside": true, "insiders": true}
+	for _, s := range path.Setup {
+		if s.As != "" {
+			known[s.As] = true
+		}
+	}
+	for _, o := range path.Observe {
+		known[o.Name] = true
+		if o.Received != "" {
+			p.fault(o.Line-p.offset, "it belongs to a path with steps", "received can't be observed where programs run")
+		}
+	}
+	for _, program := range path.Programs {
+		known[program.Actor], known[program.Actor+"."] = true, true
+		for _, s := range program.Steps {
+			if s.As != "" {
+				known[program.Actor+"."+s.As] = true
+			}
+		}
+	}
+	return known
 }

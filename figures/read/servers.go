@@ -1,7 +1,6 @@
 package read
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"lockstep/figures"
 	"lockstep/figures/expr"
-	"lockstep/sandbox"
 	"lockstep/sandbox/sql"
 )
 
@@ -88,12 +86,7 @@ func (p *figureParser) statement(n *yaml.Node, source string) expr.Command {
 		return c
 	}
 	if err := sql.Check(c.Sketch()[0]); err != nil {
-		message, hint := err.Error(), ""
-		var refused *sandbox.CommandError
-		if errors.As(err, &refused) {
-			message, hint = refused.Message, refused.Hint
-		}
-		p.fault(follow(n).Line, hint, "%s", message)
+		p.refused(follow(n).Line, err)
 	}
 	return c
 }
@@ -137,7 +130,7 @@ func (p *figureParser) sample(n *yaml.Node) *figures.Sample {
 func (p *figureParser) loads(n *yaml.Node) []figures.Load {
 	var all []figures.Load
 	for _, e := range p.entries(n, "loads") {
-		l := figures.Load{Name: e.key, Clients: 1, Times: 1, Line: e.line + p.offset}
+		l := figures.Load{Name: e.key, Clients: 1, Times: 1}
 		for _, in := range p.entries(e.value, "load "+e.key) {
 			switch in.key {
 			case "clients", "times":

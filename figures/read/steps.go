@@ -169,8 +169,7 @@ func (p *figureParser) shared(e entry, s *figures.Step) bool {
 			p.fault(e.value.Line, "call it otherwise", "code is a function of expressions")
 		}
 	case "reply":
-		v := p.value(e.value)
-		s.Promise = &v
+		s.Promise = &expr.Promise{Value: p.value(e.value)}
 	case "note":
 		s.Note = p.text(e.value, "note")
 	default:
@@ -211,12 +210,7 @@ func (p *figureParser) commandLine(n *yaml.Node, line string) expr.Command {
 func (p *figureParser) checkCommand(at int, c expr.Command) {
 	args := c.Sketch()
 	if err := sandbox.Check(args); err != nil {
-		message, hint := err.Error(), ""
-		var refused *sandbox.CommandError
-		if errors.As(err, &refused) {
-			message, hint = refused.Message, refused.Hint
-		}
-		p.fault(at, hint, "%s", message)
+		p.refused(at, err)
 		return
 	}
 	if name, ok := sandbox.ScriptOf(args); ok {
@@ -225,6 +219,16 @@ func (p *figureParser) checkCommand(at int, c expr.Command) {
 		}
 		p.checkKeys(at, args)
 	}
+}
+
+// refused says why a command or a statement can't be sent.
+func (p *figureParser) refused(line int, err error) {
+	message, hint := err.Error(), ""
+	var refused *sandbox.CommandError
+	if errors.As(err, &refused) {
+		message, hint = refused.Message, refused.Hint
+	}
+	p.fault(line, hint, "%s", message)
 }
 
 // checkKeys compares numkeys with what follows it.
@@ -256,20 +260,20 @@ func (p *figureParser) duration(n *yaml.Node) time.Duration {
 }
 
 // value reads a promised reply. Unquoted nil, null and ~ are nil.
-func (p *figureParser) value(n *yaml.Node) expr.Promise {
+func (p *figureParser) value(n *yaml.Node) any {
 	f := follow(n)
 	switch {
 	case f.Kind == yaml.SequenceNode:
-		v := expr.Promise{IsList: true}
+		list := []any{}
 		for _, item := range f.Content {
-			v.List = append(v.List, p.value(item))
+			list = append(list, p.value(item))
 		}
-		return v
+		return list
 	case f.Kind == yaml.ScalarNode && f.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0 &&
 		(f.Tag == "!!null" || f.Value == "nil" || f.Value == "(nil)"):
-		return expr.Promise{Nil: true}
+		return nil
 	}
-	return expr.Promise{Text: p.text(n, "reply")}
+	return p.text(n, "reply")
 }
 
 func (p *figureParser) programs(n *yaml.Node) []figures.Program {
@@ -288,7 +292,7 @@ func (p *figureParser) programs(n *yaml.Node) []figures.Program {
 // program reads what one actor does. Marks are attached to the transition
 // before them, to which they belong.
 func (p *figureParser) program(e entry) figures.Program {
-	program := figures.Program{Actor: e.key, Line: e.line + p.offset}
+	program := figures.Program{Actor: e.key}
 	for _, item := range p.items(e.value, "a program") {
 		s := figures.Instruction{Step: figures.Step{Line: item.Line + p.offset}}
 		mark := ""

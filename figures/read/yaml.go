@@ -96,7 +96,7 @@ func (r *reader) findNames(n *yaml.Node) {
 			switch key := n.Content[i-1].Value; {
 			case key == "as":
 				r.bound = append(r.bound, child.Value)
-			case key == "observe" && child.Kind == yaml.MappingNode:
+			case (key == "observe" || key == "loads") && child.Kind == yaml.MappingNode:
 				for j := 0; j < len(child.Content); j += 2 {
 					name, _, _ := strings.Cut(child.Content[j].Value, "@")
 					r.bound = append(r.bound, name)

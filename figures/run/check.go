@@ -110,7 +110,7 @@ func (r *Runner) CheckSession(ctx context.Context, s *figures.Session) (faults f
 			if err != nil {
 				return err
 			}
-			if got := figures.CLI(replies[0]); !sameReply(e.Reply, got) {
+			if got := cli(replies[0]); !sameReply(e.Reply, got) {
 				faults = append(faults, figures.Fault{
 					File: s.File, Line: e.Line,
 					Message: fmt.Sprintf("the reply to %s is written as %q", e.Command.Source, e.Reply),
@@ -130,4 +130,33 @@ func sameReply(written, got string) bool {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
 	return regexp.MustCompile("^(?s:" + strings.Join(parts, ".*") + ")$").MatchString(got)
+}
+
+// cli writes a reply as valkey-cli prints it.
+func cli(v sandbox.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "(nil)"
+	case int64:
+		return fmt.Sprintf("(integer) %d", v)
+	case sandbox.Error:
+		return "(error) " + string(v)
+	case string:
+		if v == "OK" || v == "QUEUED" || v == "PONG" {
+			return v
+		}
+		return fmt.Sprintf("%q", v)
+	case []any:
+		if len(v) == 0 {
+			return "(empty array)"
+		}
+		width := len(fmt.Sprint(len(v)))
+		lines := make([]string, len(v))
+		for i, item := range v {
+			head := fmt.Sprintf("%*d) ", width, i+1)
+			lines[i] = head + strings.ReplaceAll(cli(item), "\n", "\n"+strings.Repeat(" ", len(head)))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return expr.Print(v)
 }

@@ -59,18 +59,12 @@ func ownConnections(path *figures.Path) map[string]bool {
 
 // usesSQL tells whether a path speaks to the SQL store.
 func usesSQL(path *figures.Path) bool {
-	var sends func(s figures.Step) bool
-	sends = func(s figures.Step) bool {
-		switch does := s.Does.(type) {
-		case figures.Send:
-			return does.Target == "sql"
-		case figures.Race:
-			return slices.ContainsFunc(does.Steps, sends)
+	for s := range figures.All(slices.Concat(path.Setup, path.Steps)) {
+		if send, ok := s.Does.(figures.Send); ok && send.Target == "sql" {
+			return true
 		}
-		return false
 	}
-	return slices.ContainsFunc(slices.Concat(path.Setup, path.Steps), sends) ||
-		slices.ContainsFunc(path.Observe, observesSQL) || path.Sample != nil && slices.ContainsFunc(path.Sample.Values, observesSQL)
+	return slices.ContainsFunc(path.Observe, observesSQL) || path.Sample != nil && slices.ContainsFunc(path.Sample.Values, observesSQL)
 }
 
 func observesSQL(o figures.Observation) bool { return o.Target == "sql" }

@@ -19,10 +19,7 @@ func (t *timedRun) loads(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		counted := figures.Tally{
-			Sent: tally.sent.Load(), TookMS: tally.took.Milliseconds(), Done: tally.done.Load(),
-			GaveUp: tally.gaveUp.Load(), LongestMS: time.Duration(tally.longest.Load()).Milliseconds(),
-		}.Values()
+		counted := tally.values()
 		t.note(figures.Entry{
 			Phase: figures.PhaseSteps, Name: l.Name, Reply: counted,
 			Event: fmt.Sprintf("load %s: %d clients × %d: %d commands in %d ms", l.Name, l.Clients, l.Times, tally.sent.Load(), tally.took.Milliseconds()),
@@ -36,8 +33,19 @@ func (t *timedRun) loads(ctx context.Context) error {
 
 // A counter is what the clients of one load did together.
 type counter struct {
-	sent, done, gaveUp, longest atomic.Int64
-	took                        time.Duration
+	sent    atomic.Int64 // commands
+	done    atomic.Int64 // rounds
+	gaveUp  atomic.Int64 // rounds that ended at a retry or an "else: stop"
+	longest atomic.Int64 // the longest wait of one retry, in nanoseconds
+	took    time.Duration
+}
+
+// values are what the rules of a path may read of a load, as FIGURES.md says.
+func (c *counter) values() map[string]any {
+	return map[string]any{
+		"sent": c.sent.Load(), "took_ms": c.took.Milliseconds(), "done": c.done.Load(),
+		"gave_up": c.gaveUp.Load(), "longest_ms": time.Duration(c.longest.Load()).Milliseconds(),
+	}
 }
 
 // load runs one load: so many clients, each on a connection of its own, all

@@ -35,31 +35,31 @@ type Runner struct {
 // A NeedsError says that the server lacks a command, or another thing that it
 // has since some version, which a path needs.
 type NeedsError struct {
-	Command string
-	Since   string // "Valkey 9.0"; empty where it isn't known
-	Engine  sandbox.Engine
+	command string
+	since   string // "Valkey 9.0"; empty where it isn't known
+	engine  sandbox.Engine
 }
 
 func (e *NeedsError) Error() string {
-	if e.Since == "" {
-		return fmt.Sprintf("%s %s has no %s", e.Engine.Name, e.Engine.Version, e.Command)
+	if e.since == "" {
+		return fmt.Sprintf("%s %s has no %s", e.engine.Name, e.engine.Version, e.command)
 	}
-	return fmt.Sprintf("%s came with %s; this server is %s %s", e.Command, e.Since, e.Engine.Name, e.Engine.Version)
+	return fmt.Sprintf("%s came with %s; this server is %s %s", e.command, e.since, e.engine.Name, e.engine.Version)
 }
 
 // A SimulatedError says that the embedded server would answer a command of the
 // path otherwise than Valkey does.
-type SimulatedError struct{ Command string }
+type SimulatedError struct{ command string }
 
 func (e *SimulatedError) Error() string {
-	return fmt.Sprintf("the simulated server answers %s otherwise than Valkey", e.Command)
+	return fmt.Sprintf("the simulated server answers %s otherwise than Valkey", e.command)
 }
 
 // A ServersError says that this machine can't give a path the servers it needs.
-type ServersError struct{ Engine sandbox.Engine }
+type ServersError struct{ engine sandbox.Engine }
 
 func (e *ServersError) Error() string {
-	return fmt.Sprintf("this path needs several servers of its own, and this site has the one %s", e.Engine.Mode)
+	return fmt.Sprintf("this path needs several servers of its own, and this site has the one %s", e.engine.Mode)
 }
 
 // Run runs one path and judges what the server answered. The error is a fault
@@ -150,25 +150,25 @@ func (r *Runner) lend(ctx context.Context, fig *figures.Figure, path *figures.Pa
 func (r *Runner) Able(fig *figures.Figure, path *figures.Path) error {
 	engine := r.Sandbox.Engine()
 	if fig.Topology.Several() && r.Fleet == nil {
-		return &ServersError{Engine: engine}
+		return &ServersError{engine: engine}
 	}
 	for _, need := range path.Needs {
 		if !r.Sandbox.Has(need) {
-			return &NeedsError{Command: need, Since: server.Since(need), Engine: engine}
+			return &NeedsError{command: need, since: server.Since(need), engine: engine}
 		}
 	}
 	counting := slices.ContainsFunc(path.Observe, func(o figures.Observation) bool { return o.Received != "" })
 	switch {
 	case !engine.Simulated() && counting && !r.Sandbox.Counts():
-		return &NeedsError{Command: "a count of commands by connection", Since: "Valkey 8.0", Engine: engine}
+		return &NeedsError{command: "a count of commands by connection", since: "Valkey 8.0", engine: engine}
 	case !engine.Simulated():
 		return nil
 	case counting:
-		return &SimulatedError{Command: "CLIENT INFO"}
+		return &SimulatedError{command: "CLIENT INFO"}
 	}
 	for _, c := range commandsOf(path) {
 		if args := c.Sketch(); !r.Sandbox.Faithful(args) {
-			return &SimulatedError{Command: args[0]}
+			return &SimulatedError{command: args[0]}
 		}
 	}
 	return nil
@@ -176,32 +176,22 @@ func (r *Runner) Able(fig *figures.Figure, path *figures.Path) error {
 
 // commandsOf are all that a path may send.
 func commandsOf(path *figures.Path) []expr.Command {
-	var all []expr.Command
-	var add func(steps []figures.Step)
-	add = func(steps []figures.Step) {
-		for _, s := range steps {
-			switch does := s.Does.(type) {
-			case figures.Send:
-				if does.Target != "sql" {
-					all = append(all, does.Command)
-				}
-			case figures.Race:
-				add(does.Steps)
-			}
-		}
-	}
-	add(path.Setup)
-	add(path.Steps)
-	instructions := func(steps []figures.Instruction) {
-		for _, s := range steps {
-			add([]figures.Step{s.Step})
-		}
-	}
+	steps := slices.Concat(path.Setup, path.Steps)
 	for _, program := range path.Programs {
-		instructions(program.Steps)
+		for _, s := range program.Steps {
+			steps = append(steps, s.Step)
+		}
 	}
 	for _, load := range path.Loads {
-		instructions(load.Steps)
+		for _, s := range load.Steps {
+			steps = append(steps, s.Step)
+		}
+	}
+	var all []expr.Command
+	for s := range figures.All(steps) {
+		if send, ok := s.Does.(figures.Send); ok && send.Target != "sql" {
+			all = append(all, send.Command)
+		}
 	}
 	for _, o := range path.Observe {
 		if o.Received == "" && o.Target != "sql" {

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -253,6 +252,19 @@ func (r *singleRun) lapse(ctx context.Context, s figures.Step, lapse figures.Lap
 		return err
 	}
 	key := lapse.Key.Fill(r.env)
+	if err := r.expire(ctx, s, key, slices.Contains(r.leased, key), figures.MaxWait); err != nil {
+		return err
+	}
+	r.event(s, phase, "lapse "+key)
+	return nil
+}
+
+// expire waits until a key has expired. One that isn't there is a fault unless it was
+// leased before, and so is one with more than most left.
+func (r *singleRun) expire(ctx context.Context, s figures.Step, key string, leased bool, most time.Duration) error {
+	fault := func(hint, format string, args ...any) error {
+		return figures.Fault{File: r.fig.File, Line: s.Line, Message: fmt.Sprintf(format, args...), Hint: hint}
+	}
 	for first := true; ; first = false {
 		replies, err := r.do(ctx, r.home(), []sandbox.Command{sandbox.Cmd("PTTL", key)})
 		if err != nil {
@@ -261,18 +273,17 @@ func (r *singleRun) lapse(ctx context.Context, s figures.Step, lapse figures.Lap
 		left, _ := replies[0].(int64)
 		switch {
 		case left == -1:
-			return figures.Fault{File: r.fig.File, Line: s.Line, Message: fmt.Sprintf("lapse: %s holds no lease", key), Hint: "it has no expiry; set it with PX"}
-		case left == -2 && first && !slices.Contains(r.leased, key):
-			return figures.Fault{File: r.fig.File, Line: s.Line, Message: fmt.Sprintf("lapse: there is no key %s", key), Hint: "set it with PX first"}
+			return fault("it has no expiry; set it with PX", "lapse: %s holds no lease", key)
+		case left == -2 && first && !leased:
+			return fault("set it with PX first", "lapse: there is no key %s", key)
 		case left == -2:
-			r.event(s, phase, "lapse "+key)
 			return nil
-		case left > figures.MaxWait.Milliseconds():
-			return figures.Fault{File: r.fig.File, Line: s.Line, Message: fmt.Sprintf("lapse: %s has %d ms left; a run may wait %v", key, left, figures.MaxWait), Hint: "give it a short lease, such as PX 20"}
+		case left > most.Milliseconds():
+			return fault("give it a short lease, such as PX 20", "lapse: %s has %d ms left; a run may wait %v", key, left, most)
 		}
 		// A key is gone once the clock has passed its deadline, so one
 		// millisecond more than what is left is enough.
-		if err := pause(ctx, time.Duration(left)*time.Millisecond+time.Millisecond); err != nil {
+		if err := pause(ctx, time.Duration(left+1)*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -286,14 +297,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return late(ctx)
+		return sandbox.Ended(ctx)
 	}
-}
-
-// late words the end of a run's context: past its limit, or given up.
-func late(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return sandbox.ErrLate
-	}
-	return ctx.Err()
 }

@@ -2,7 +2,7 @@ package run
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -145,11 +145,7 @@ func (t *timedRun) run(ctx context.Context) error {
 			cancel(err)
 		}
 	}
-	sample := t.path.Sample
-	if sample == nil && t.fig.Resource != "" {
-		sample = &figures.Sample{Every: sampleEvery} // the protected key alone
-	}
-	if sample != nil {
+	if sample := t.sampled(); sample != nil {
 		if err := t.connect(ctx, sampler); err != nil {
 			return err
 		}
@@ -220,7 +216,7 @@ func (t *timedRun) why(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		return cause
 	}
-	return late(ctx)
+	return sandbox.Ended(ctx)
 }
 
 func closed() chan struct{} {
@@ -263,7 +259,13 @@ func (t *timedRun) control(ctx context.Context, s figures.Step) error {
 			return err
 		}
 	case figures.Lapse:
-		return t.lapsed(ctx, s, does)
+		// Unlike in a path without times, the lease may be a long one.
+		key := does.Key.Fill(t.env)
+		if err := t.expire(ctx, s, key, true, math.MaxInt64); err != nil {
+			return err
+		}
+		t.note(figures.Entry{Phase: figures.PhaseSteps, Event: "lapse " + key, Note: s.Note}, nil)
+		return nil
 	case figures.Strike:
 		if err := t.fault(ctx, does); err != nil {
 			return err
@@ -291,29 +293,6 @@ func (l *lane) wake(dead bool) {
 	if l.stopped != nil {
 		close(l.stopped)
 		l.stopped = nil
-	}
-}
-
-// lapsed waits until a key has expired; unlike in a path without times, the
-// lease may be a long one.
-func (t *timedRun) lapsed(ctx context.Context, s figures.Step, lapse figures.Lapse) error {
-	key := lapse.Key.Fill(t.env)
-	for {
-		replies, err := t.do(ctx, t.home(), []sandbox.Command{sandbox.Cmd("PTTL", key)})
-		if err != nil {
-			return err
-		}
-		left, _ := replies[0].(int64)
-		switch left {
-		case -1:
-			return figures.Fault{File: t.fig.File, Line: s.Line, Message: fmt.Sprintf("lapse: %s holds no lease", key), Hint: "it has no expiry; set it with PX"}
-		case -2:
-			t.note(figures.Entry{Phase: figures.PhaseSteps, Event: "lapse " + key, Note: s.Note}, nil)
-			return nil
-		}
-		if err := pause(ctx, time.Duration(left+1)*time.Millisecond); err != nil {
-			return err
-		}
 	}
 }
 
@@ -448,6 +427,15 @@ const sampler = "samples"
 
 // sampleEvery is how often the protected key is read where a path doesn't say.
 const sampleEvery = 25 * time.Millisecond
+
+// sampled is what is read along the way: where the path doesn't say, the protected
+// key alone; nil where there is none.
+func (t *timedRun) sampled() *figures.Sample {
+	if t.path.Sample == nil && t.fig.Resource != "" {
+		return &figures.Sample{Every: sampleEvery}
+	}
+	return t.path.Sample
+}
 
 // sample reads the path's values, and the protected key, again and again until
 // the steps are over.
