@@ -19,7 +19,7 @@ import (
 	"lockstep/sandbox/server"
 )
 
-// errClosed says that the sandbox has been closed.
+// errClosed says that the fleet has been closed.
 var errClosed = fmt.Errorf("%w: closed", sandbox.ErrDown)
 
 // A shape is what a set consists of: a primary with replicas, or independent
@@ -54,7 +54,7 @@ type Fleet struct {
 
 // Open makes a fleet of servers of the same kind as one that runs, of which
 // so many sets of each shape can be lent at once. It is nil, and lends none, where
-// that server is no process of the sandbox's own.
+// that server is no process of our own.
 func Open(beside *server.Server, sets int) *Fleet {
 	if beside.Dir() == "" {
 		return nil
@@ -123,7 +123,7 @@ func (c *Fleet) raise(ctx context.Context, what shape) (*set, error) {
 }
 
 // A yard is the thread that servers are started on. They die with it, so it
-// lives as long as the sandbox.
+// lives as long as the fleet.
 type yard struct {
 	work chan func()
 	end  chan struct{}

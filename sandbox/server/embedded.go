@@ -43,7 +43,7 @@ func embeddedConfig(socket string, runner sandbox.Login, others ...sandbox.Login
 }
 
 // RunEmbedded is the simulated server. The site calls it in a process that the
-// sandbox starts with Options.EmbeddedCommand; it returns when its standard
+// Server starts with Options.EmbeddedCommand; it returns when its standard
 // input ends or ctx does.
 func RunEmbedded(ctx context.Context, stdin io.Reader) error {
 	input := json.NewDecoder(stdin)

@@ -45,7 +45,7 @@ type Process struct {
 	renew   func(ctx context.Context) error // at each pulse
 }
 
-// A keeper keeps a server running and hands out the instance that runs now.
+// A keeper keeps a server running and hands out the process that runs now.
 type keeper struct {
 	start func(context.Context) (*Process, error)
 	log   *slog.Logger
@@ -69,7 +69,7 @@ func newKeeper(start func(context.Context) (*Process, error), log *slog.Logger) 
 	}
 }
 
-// open starts the first instance and keeps one running until close. That the
+// open starts the first process and keeps one running until close. That the
 // first one doesn't start is an error; later ones are tried again.
 func (k *keeper) open(ctx context.Context) error {
 	first := make(chan error, 1)
@@ -88,7 +88,7 @@ func (k *keeper) close() {
 	<-k.done
 }
 
-// run starts instances, one after the other.
+// run starts processes, one after the other.
 func (k *keeper) run(first chan<- error) {
 	defer close(k.done)
 	// A child is killed when the thread that started it ends, so this goroutine
@@ -132,7 +132,7 @@ func (k *keeper) run(first chan<- error) {
 	}
 }
 
-// publish says which instance runs now, or why none does.
+// publish says which process runs now, or why none does.
 func (k *keeper) publish(inst *Process, why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -151,7 +151,7 @@ func (k *keeper) facts() *facts {
 	return k.known
 }
 
-// current gives the instance that runs now, or why there is none.
+// current gives the process that runs now, or why there is none.
 func (k *keeper) current() (*Process, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -176,7 +176,7 @@ func (k *keeper) await(ctx context.Context, until time.Time) (*Process, error) {
 	}
 }
 
-// replaced waits until another instance than this one runs.
+// replaced waits until another process than this one runs.
 func (k *keeper) replaced(ctx context.Context, inst *Process, until time.Time) bool {
 	k.mu.Lock()
 	now, change := k.now, k.change
@@ -205,7 +205,7 @@ func waitFor(ctx context.Context, event <-chan struct{}, until time.Time) bool {
 	return false
 }
 
-// watch looks after an instance until it is no good any more, and says why.
+// watch looks after a process until it is no good any more, and says why.
 func (k *keeper) watch(inst *Process) error {
 	ticks := time.NewTicker(pulseEvery)
 	defer ticks.Stop()

@@ -140,7 +140,7 @@ func (s *Server) share(numbers []int) {
 }
 
 // Close ends the runs that are under way, cuts every connection and stops the
-// server, if it is the sandbox's own. Closing twice does nothing more.
+// server, if it is our own. Closing twice does nothing more.
 func (s *Server) Close() error {
 	s.closing.Do(s.close)
 	return nil
