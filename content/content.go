@@ -39,12 +39,6 @@ func (c *Course) Page(url string) (*Page, bool) {
 	return p, ok
 }
 
-// ByID finds a page by the id in its front matter ("R2.02.2").
-func (c *Course) ByID(id string) (*Page, bool) {
-	p, ok := c.byID[id]
-	return p, ok
-}
-
 // A Kind is what a page is, by where it lies.
 type Kind int
 

@@ -67,7 +67,7 @@ func (l *loader) link(d *draft, course *Course) {
 
 // relatedPage finds a page by its id or its file.
 func (l *loader) relatedPage(d *draft, course *Course, r *related) *Page {
-	if p, ok := course.ByID(r.page); ok {
+	if p, ok := course.byID[r.page]; ok {
 		return p
 	}
 	if !strings.HasSuffix(r.page, ".md") {

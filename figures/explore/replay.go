@@ -21,7 +21,7 @@ const maxSchedule = 2000
 // known is what is known of the path from its exploration; it may be nil.
 func Replay(ctx context.Context, db *sandbox.DB, fig *figures.Figure, path *figures.Path, text string, known *figures.Explored) (*figures.Result, error) {
 	if !path.Explores() || len(text) > maxSchedule {
-		return nil, &ScheduleError{Step: 1, Name: text}
+		return nil, &ScheduleError{Step: 1, name: text}
 	}
 	result, err := replay(ctx, db, fig, path, newPrograms(path, nil).splitSchedule(text))
 	if err == nil && known != nil {
@@ -129,7 +129,7 @@ func replay(ctx context.Context, db *sandbox.DB, fig *figures.Figure, path *figu
 		moves := p.enabled(w)
 		at := slices.IndexFunc(moves, func(m move) bool { return m.name == name })
 		if at < 0 {
-			return nil, &ScheduleError{Step: i + 1, Name: name, Possible: moveNames(moves)}
+			return nil, &ScheduleError{Step: i + 1, name: name, Possible: moveNames(moves)}
 		}
 		if w, err = p.step(ctx, w, moves[at], &broken); err != nil {
 			return nil, err

@@ -342,15 +342,15 @@ func schedule(moves []move) string {
 // A ScheduleError is a schedule that can't happen.
 type ScheduleError struct {
 	Step     int      // from 1: the transition at fault
-	Name     string   // what was asked for
+	name     string   // what was asked for
 	Possible []string // what was possible there
 }
 
 func (e *ScheduleError) Error() string {
 	if len(e.Possible) == 0 {
-		return fmt.Sprintf("step %d, %q: nothing can happen any more there", e.Step, e.Name)
+		return fmt.Sprintf("step %d, %q: nothing can happen any more there", e.Step, e.name)
 	}
-	return fmt.Sprintf("step %d, %q: possible there is %s", e.Step, e.Name, strings.Join(e.Possible, ", "))
+	return fmt.Sprintf("step %d, %q: possible there is %s", e.Step, e.name, strings.Join(e.Possible, ", "))
 }
 
 // moveNames are the moves as they are written in schedules.

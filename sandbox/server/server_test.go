@@ -650,7 +650,7 @@ func TestEngine(t *testing.T) {
 	if e.Name != "valkey" && e.Name != "redis" || e.Version == "" || e.Mode != sandbox.Managed || e.Simulated() {
 		t.Errorf("engine = %+v", e)
 	}
-	text, err := json.Marshal(sandbox.Engine{Name: "valkey", Version: "8.0.1"})
+	text, err := json.Marshal(sandbox.Engine{Name: "valkey", Version: "8.0.1", Mode: sandbox.Managed})
 	if err != nil || string(text) != `{"name":"valkey","version":"8.0.1","mode":"managed"}` {
 		t.Errorf("JSON = %s, %v", text, err)
 	}
