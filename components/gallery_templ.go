@@ -231,7 +231,7 @@ func Gallery(site Site) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = layout(site, head{Title: "Gallery", Explores: true}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = layout(site, head{Title: "Gallery", Explores: needNow}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

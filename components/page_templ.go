@@ -224,7 +224,7 @@ func Page(site Site, page *content.Page, run card.Run) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = layout(site, headOf(page)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = layout(site, headOf(page, run)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

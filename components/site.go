@@ -6,8 +6,7 @@
 package components
 
 import (
-	"slices"
-
+	"lockstep/components/card"
 	"lockstep/content"
 	"lockstep/figures"
 	"lockstep/sandbox"
@@ -27,13 +26,46 @@ type head struct {
 	Description string
 	Lang, Dir   string
 	Page        *content.Page // nil for a page that isn't the course's
-	Timed       bool          // a figure of it runs in real time
-	Explores    bool          // a figure of it runs every schedule
+	Timed       need          // for what draws runs in real time
+	Explores    need          // for what draws maps and timelines of schedules
 	Search      bool          // it is the page that searches: it has the form, and nobody searches for it
 }
 
-func headOf(p *content.Page) head {
-	return head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p, Timed: slices.ContainsFunc(p.Figures, (*figures.Figure).Timed), Explores: slices.ContainsFunc(p.Figures, (*figures.Figure).Explores)}
+// A need is when a page needs a sheet and a module that not every figure does.
+type need int
+
+const (
+	needNever need = iota
+	needLater      // once a figure comes near the screen or is used
+	needNow        // for the first drawing of the page
+)
+
+// headOf is the head of a page of the course. What its first screen and the
+// figure that shows a run are drawn with, the page comes with.
+func headOf(p *content.Page, run card.Run) head {
+	h := head{Title: p.Title, Description: p.Description, Lang: p.Lang, Dir: p.Dir, Page: p}
+	for _, f := range p.Figures {
+		h.add(f, needLater)
+	}
+	for _, part := range lead(p) {
+		h.add(part.Figure, needNow)
+	}
+	if run.Figure != nil {
+		h.add(run.Figure, needNow)
+		h.Explores = needNow // any run may be drawn as a timeline
+	}
+	return h
+}
+
+// add counts in a figure that the page needs so soon.
+func (h *head) add(f *figures.Figure, soon need) {
+	h.Explores = max(h.Explores, needLater)
+	if f.Explores() {
+		h.Explores = max(h.Explores, soon)
+	}
+	if f.Timed() {
+		h.Timed = max(h.Timed, soon)
+	}
 }
 
 // title is the text of a browser's tab: the page, then what it belongs to.

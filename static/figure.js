@@ -13,9 +13,41 @@ const staying = new Set(['ran', 'timed', 'explored', 'map', 'timeline', 'schedul
 // scheduler shows is what the reader chose, not what a pointer passes over.
 const ownParts = new Set(['ran', 'timeline', 'scheduler', 'key', 'wire']);
 
-// Drawing runs in real time, and all schedules of a path, are modules of their
-// own, fetched when a figure first needs them.
+// Runs in real time, and all schedules of a path, have modules and sheets of
+// their own. The page names them; they are fetched once a figure that needs them
+// comes near the screen or is used.
 const module = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
+const sheets = new Map(); // by name: a promise of the sheet
+function sheet(name) {
+  const named = document.querySelector(`link[data-sheet="${name}"]`);
+  if (named) {
+    sheets.set(name, new Promise((done) => {
+      named.replaceWith(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: named.href, onload: done, onerror: done }));
+    }));
+  }
+  return sheets.get(name); // nothing where the page came with it
+}
+const kinds = { explore: '.explorer', timed: '.timed' };
+const NEAR = '75% 0px'; // of the screen's height
+const near = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    equip(target);
+  }
+}, { rootMargin: NEAR });
+
+// equip fetches what a figure needs, and gives a promise of its sheets.
+function equip(root) {
+  const needs = Object.keys(kinds).filter((name) => root.querySelector(kinds[name]));
+  for (const name of needs) module(name).catch(() => {}); // it is asked for again at each use
+  return Promise.all(needs.map(sheet));
+}
+
+// A link to a place in the page, and paper, may show any figure at once.
+const equipAll = () => { for (const name of Object.keys(kinds)) sheet(name); };
+document.addEventListener('click', (e) => e.target.closest('a[href^="#"]') && equipAll(), true);
+addEventListener('beforeprint', equipAll);
 
 const say = document.getElementById('announce');
 // Why a path could not run, where the server's answer holds no words for it.
@@ -45,12 +77,12 @@ class Figure {
     this.at = null; // the path that the pointer or the focus is on
     this.last = this.pinned = null; // views to go back to: the last whole one, the chosen one
     this.view = this.pinned = this.arrived();
-    if (root.querySelector('.timed-range')) module('timed');
 
     for (const link of this.links) link.tabIndex = -1;
     (this.link(this.pinned?.path) ?? this.links[0]).tabIndex = 0;
 
-    if (root.querySelector('.orders-map')) module('explore');
+    if (this.view || root.querySelector('.orders-map')) equip(root);
+    near.observe(root);
 
     const list = root.querySelector('.paths');
     list.addEventListener('pointerover', (e) => this.over(e));
@@ -145,9 +177,14 @@ class Figure {
   // there already.
   point(path) {
     this.stop();
+    this.dress();
     this.at = path;
     if (this.view?.path !== path) this.show({ path });
   }
+
+  // dress fetches what the figure and its runs are drawn with: a single one may
+  // be drawn as a timeline.
+  dress() { return Promise.all([equip(this.root), sheet('explore')]); }
 
   // stop gives up what is waiting or under way.
   stop() {
@@ -183,7 +220,7 @@ class Figure {
     const seq = this.seq;
     const { path, schedule } = flight;
     flight.abort = new AbortController();
-    if (this.root.querySelector('[data-part="map"]')) module('explore');
+    const dressed = this.dress();
     this.flight = flight;
     if (this.timed(path)) this.show({ path, trouble: `running, ${this.timed(path)}` });
     else if (this.view?.path !== path) this.show({ path });
@@ -195,6 +232,7 @@ class Figure {
     } catch {
       view.trouble = away;
     }
+    await dressed;
     if (seq !== this.seq) return; // given up, or too late
     this.flight = null;
     this.busy(false);

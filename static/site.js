@@ -97,20 +97,6 @@ if (end) {
   }).observe(end);
 }
 
-// ---- The map of all schedules is a module of its own, fetched when one is shown
-
-const orders = document.querySelector('link[data-module="explore"]');
-function fetchOrders() {
-  // The home page's figure is another page's: the module sets its links right.
-  if (!document.querySelector('.orders-map') && location.pathname !== '/') return;
-  document.removeEventListener('shown', fetchOrders, true);
-  import(orders.href);
-}
-if (orders) {
-  document.addEventListener('shown', fetchOrders, true); // the event doesn't bubble
-  fetchOrders();
-}
-
 // ---- The table of contents follows
 
 const entries = new Map();

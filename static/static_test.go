@@ -43,7 +43,7 @@ func TestEmbeddedAssets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"site.css", "site.js", "figure.js", "theme.js", "favicon.svg"} {
+	for _, name := range []string{"site.css", "site.js", "figure.js", "early.js", "favicon.svg"} {
 		if _, ok := a.File(strings.TrimPrefix(a.URL(name), static.Prefix)); !ok {
 			t.Errorf("no %s", name)
 		}

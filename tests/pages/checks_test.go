@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -112,82 +110,6 @@ func TestHead(t *testing.T) {
 	}
 	if a := course.Fetch(t, s.URL+"/robots.txt", "*/*"); a.Code != http.StatusOK || !strings.HasPrefix(a.Body, "User-agent: *\n") {
 		t.Errorf("robots.txt is %d %q", a.Code, a.Body)
-	}
-}
-
-// heaviest is what a page may weigh at a first visit, in bytes on the wire,
-// with all that it loads.
-const heaviest = 40 << 10
-
-var cssURL = regexp.MustCompile(`url\(["']?([^"')]+)`)
-
-// TestWeight weighs pages as a first visit loads them, compressed; counts what
-// goes to other hosts; and looks for cookies.
-func TestWeight(t *testing.T) {
-	s := course.Visit(t)
-	weigh := func(address string) (int, course.Answer) {
-		t.Helper()
-		req, err := http.NewRequest(http.MethodGet, s.URL+address, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept-Encoding", "br")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := resp.Header.Values("Set-Cookie"); len(c) > 0 {
-			t.Errorf("%s sets the cookie %s", address, c)
-		}
-		return len(body), course.Fetch(t, s.URL+address, course.HTML)
-	}
-	for _, p := range append([]*content.Page{s.Course.Home}, s.Course.Pages...) {
-		sum, page := weigh(p.URL)
-		text := sum
-		doc, err := goquery.NewDocumentFromReader(strings.NewReader(page.Body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen := map[string]bool{}
-		var load func(address, from string)
-		load = func(address, from string) {
-			at, err := url.Parse(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			u, err := at.Parse(address)
-			if err != nil || u.Host != "" || u.Scheme != "" {
-				t.Errorf("%s loads %s from elsewhere", from, address)
-				return
-			}
-			if seen[u.Path] {
-				return
-			}
-			seen[u.Path] = true
-			n, a := weigh(u.Path)
-			sum += n
-			if a.Code != http.StatusOK {
-				t.Errorf("%s loads %s: %d", from, u.Path, a.Code)
-			}
-			if strings.HasSuffix(u.Path, ".css") {
-				for _, m := range cssURL.FindAllStringSubmatch(a.Body, -1) {
-					if !strings.HasPrefix(m[1], "data:") && !strings.HasPrefix(m[1], "#") {
-						load(m[1], u.Path)
-					}
-				}
-			}
-		}
-		doc.Find(`link[href]:not([media="not all"]):not([rel="next"]):not([rel="prev"])`).Each(func(_ int, l *goquery.Selection) { load(l.AttrOr("href", ""), p.URL) })
-		doc.Find("[src]").Each(func(_ int, l *goquery.Selection) { load(l.AttrOr("src", ""), p.URL) })
-		t.Logf("%s: %d bytes, the page itself %d", p.URL, sum, text)
-		if sum > heaviest {
-			t.Errorf("%s weighs %d bytes, more than %d", p.URL, sum, heaviest)
-		}
 	}
 }
 
