@@ -27,11 +27,12 @@ type plan struct {
 
 // plan gives the plan of a path, made when it first runs.
 func (r *Runner) plan(path *figures.Path) *plan {
-	if p, ok := r.plans.Load(path); ok {
-		return p.(*plan)
+	if p, ok := r.plans.load(path); ok {
+		return p
 	}
-	p, _ := r.plans.LoadOrStore(path, &plan{own: ownConnections(path), sql: usesSQL(path)})
-	return p.(*plan)
+	p := &plan{own: ownConnections(path), sql: usesSQL(path)}
+	r.plans.store(path, p)
+	return p
 }
 
 // ownConnections are the actors for whom it matters that their commands come

@@ -51,11 +51,11 @@ func (r *Runner) Replay(ctx context.Context, fig *figures.Figure, path *figures.
 func (r *Runner) remember(path *figures.Path, e *figures.Explored) {
 	if e.Complete {
 		e.Total = e.Schedules
-		r.known.Store(path, e)
+		r.known.store(path, e)
 		return
 	}
-	if known, ok := r.known.Load(path); ok {
-		e.Total = known.(*figures.Explored).Schedules
+	if known, ok := r.known.load(path); ok {
+		e.Total = known.Schedules
 	}
 }
 
@@ -63,8 +63,8 @@ func (r *Runner) remember(path *figures.Path, e *figures.Explored) {
 func (r *Runner) allKnown(fig *figures.Figure) map[string]*figures.Explored {
 	all := map[string]*figures.Explored{}
 	for _, p := range fig.Paths {
-		if e, ok := r.known.Load(p); ok {
-			all[p.ID] = e.(*figures.Explored)
+		if e, ok := r.known.load(p); ok {
+			all[p.ID] = e
 		}
 	}
 	return all

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"lockstep/figures"
@@ -26,8 +25,8 @@ type Runner struct {
 	SQL     *sql.Store    // for figures whose fence stands at another store
 	Limit   time.Duration // wall time of one run, waiting for a database aside
 
-	known sync.Map // *Path -> *Explored: its last complete exploration
-	plans sync.Map // *Path -> *plan
+	known byPath[*figures.Explored] // the last complete exploration
+	plans byPath[*plan]
 
 	hold func() // tests make a step late with it; nil otherwise
 }
