@@ -21,15 +21,24 @@ type serveCommand struct {
 	Gallery bool     `help:"Serve /gallery: figures in every state." env:"LOCKSTEP_GALLERY"`
 }
 
+// memoryLimit is how many bytes Go's own memory may grow to before what is no
+// longer used is collected at once. The program itself adds some 30 MB to what
+// the system counts.
+const memoryLimit = 96 << 20
+
 // Run serves until the context ends. It refuses to start on a bad dive, naming
 // all that is wrong.
 func (cmd serveCommand) Run(ctx context.Context, opts *options) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if os.Getenv("GOGC") == "" {
-		// What is kept takes less than 10 MB. Collecting whenever as much again
-		// has been used, as Go does by itself, costs a third of the verdicts a
-		// second; memory stays under 50 MB as it is.
+		// What is kept takes about 10 MB. Collecting whenever as much again has
+		// been used, as Go does by itself, costs a third of the verdicts a second.
 		debug.SetGCPercent(400)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		// Explorations that run at once keep more for a moment, which is not to be
+		// multiplied by five.
+		debug.SetMemoryLimit(memoryLimit)
 	}
 	proxies, err := networks(cmd.Proxy)
 	if err != nil {

@@ -129,6 +129,22 @@ func (p *Process) End(t testing.TB, most time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// Peak is the most memory that the process has had at once, as the system counts
+// it, in bytes. Where there is no /proc the test is skipped.
+func (p *Process) Peak(t testing.TB) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("there is no /proc here")
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(text)
+	if m == nil {
+		t.Skip("this system doesn't tell")
+	}
+	kB, _ := strconv.Atoi(string(m[1]))
+	return kB << 10
+}
+
 // Server is the process of the server that the site has started.
 func (p *Process) Server(t testing.TB) (pid int) {
 	t.Helper()
