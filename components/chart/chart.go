@@ -32,7 +32,7 @@ type chart struct {
 	Full   int64 // ms: the longest lease, the full height of a lease's drawing
 	Ticks  []tick
 	Tracks []*track
-	Both   []stretch // more than one believes to hold the key
+	Both   []stretch // more than one believes it holds the key
 	Rows   []row
 
 	keyed   []keyStretch

@@ -566,7 +566,7 @@ func chartTracks(c *chart) templ.Component {
 }
 
 // chartGrid is what lies behind all tracks: the lines of the axis, and when more
-// than one believes to hold the key.
+// than one believes it holds the key.
 func chartGrid(c *chart) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1004,9 +1004,9 @@ func chartTrack(c *chart, t *track) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var52 string
-				templ_7745c5c3_Var52, templ_7745c5c3_Err = templ.JoinStringErrs("believes to hold it from " + whole(h.From) + " to " + whole(h.To))
+				templ_7745c5c3_Var52, templ_7745c5c3_Err = templ.JoinStringErrs("believes it holds the key from " + whole(h.From) + " to " + whole(h.To))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/chart/chart.templ`, Line: 141, Col: 81}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `components/chart/chart.templ`, Line: 141, Col: 87}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var52))
 				if templ_7745c5c3_Err != nil {
@@ -1365,7 +1365,7 @@ func chartLegend(c *chart) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if c.Leased {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 110, "<li><svg class=\"legend-wide\" viewBox=\"0 0 32 16\"><rect class=\"hold\" x=\"0\" y=\"3\" width=\"32\" height=\"10\"></rect></svg> believes to hold it</li>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 110, "<li><svg class=\"legend-wide\" viewBox=\"0 0 32 16\"><rect class=\"hold\" x=\"0\" y=\"3\" width=\"32\" height=\"10\"></rect></svg> believes it holds the key</li>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

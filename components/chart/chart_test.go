@@ -152,7 +152,7 @@ func TestLeaseOfARun(t *testing.T) {
 	}
 }
 
-// beliefs writes who believes to hold the key, in ms: "A 1-600", "both 320-600".
+// beliefs writes who believes it holds the key, in ms: "A 1-600", "both 320-600".
 func beliefs(c *chart) []string {
 	var all []string
 	for _, t := range c.Tracks {
@@ -345,11 +345,11 @@ func TestPictureOfARun(t *testing.T) {
 	part := doc.Find(`[data-part="timed"]`)
 	img := part.Find(`[role="img"]`)
 	for _, want := range []string{
-		"Worker A believes to hold resource:lock from 1 ms to 520 ms.",
+		"Worker A believes it holds resource:lock from 1 ms to 520 ms.",
 		"Worker A is paused from 150 ms to 500 ms.",
 		"Worker B crashes at 600 ms.",
 		"The lease lapses at 401 ms.",
-		"More than one believes to hold it from 410 ms to 520 ms.",
+		"More than one believes it holds the key from 410 ms to 520 ms.",
 	} {
 		if label, _ := img.Attr("aria-label"); !strings.Contains(label, want) {
 			t.Errorf("the text alternative lacks %q: %s", want, label)

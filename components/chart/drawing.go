@@ -83,7 +83,7 @@ func firstTimed(f *figures.Figure, p *figures.Path) *figures.Path {
 
 func trackClass(k trackKind) string { return [...]string{"actor", "key", "value"}[k] }
 
-// bothWords say how many believe to hold the key.
+// bothWords say how many believe they hold the key.
 func bothWords(c *chart) string {
 	holding := 0
 	for _, t := range c.Tracks {
@@ -92,9 +92,9 @@ func bothWords(c *chart) string {
 		}
 	}
 	if holding == 2 {
-		return "both believe to hold it"
+		return "both believe they hold the key"
 	}
-	return "more than one believes to hold it"
+	return "more than one believes it holds the key"
 }
 
 // bothAt is where these words stand: at the beginning, or at the end where

@@ -101,7 +101,7 @@ func (c *chart) tokens() {
 	}
 }
 
-// believe finds who believes to hold the protected key, and when: from the
+// believe finds who believes it holds the protected key, and when: from the
 // reply that granted it to the actor's own release, or to a reply that tells it
 // otherwise. Nobody else's command ends a belief.
 func (c *chart) believe() {
@@ -155,7 +155,7 @@ func (c *chart) believe() {
 	c.overlap()
 }
 
-// overlap finds when more than one believes to hold the protected key.
+// overlap finds when more than one believes it holds the protected key.
 func (c *chart) overlap() {
 	if c.fig.Resource == "" {
 		return

@@ -148,7 +148,7 @@ func (c *chart) alternative() string {
 	fmt.Fprintf(&b, "Time line of %s.", whole(c.End))
 	for _, t := range c.Tracks {
 		for _, h := range t.Holds {
-			fmt.Fprintf(&b, " %s believes to hold %s from %s to %s.", say.Sentence(t.Label), cmp.Or(c.fig.Resource, "the lock"), whole(h.From), whole(h.To))
+			fmt.Fprintf(&b, " %s believes it holds %s from %s to %s.", say.Sentence(t.Label), cmp.Or(c.fig.Resource, "the lock"), whole(h.From), whole(h.To))
 		}
 		for _, p := range t.Pauses {
 			fmt.Fprintf(&b, " %s is paused from %s to %s.", say.Sentence(t.Label), whole(p.From), whole(p.To))
@@ -161,7 +161,7 @@ func (c *chart) alternative() string {
 		}
 	}
 	for _, s := range c.Both {
-		fmt.Fprintf(&b, " More than one believes to hold it from %s to %s.", whole(s.From), whole(s.To))
+		fmt.Fprintf(&b, " More than one believes it holds the key from %s to %s.", whole(s.From), whole(s.To))
 	}
 	b.WriteString(" Every moment stands in the table below.")
 	return b.String()
