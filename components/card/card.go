@@ -154,23 +154,6 @@ func recorded(p *figures.Path) figures.Status {
 	return status
 }
 
-// chip is what a drawing puts on the lit wire: the first command that the path's
-// own actor sent in its steps, or how many orders of commands were run.
-func chip(p *figures.Path, r *figures.Result) string {
-	if p.Explores() {
-		if r.Explored == nil {
-			return ""
-		}
-		return "all " + say.Number(int64(r.Explored.Schedules))
-	}
-	for _, e := range r.Trace {
-		if e.Phase == figures.PhaseSteps && e.Command != "" && (e.Actor == p.Actor || p.Actor == "") {
-			return say.Command(e.Command) + " → " + say.Reply(e.Reply)
-		}
-	}
-	return ""
-}
-
 // sourceWords says where a verdict comes from and what it cost.
 func sourceWords(r *figures.Result) string {
 	from := "live · " + say.Engine(r.Engine)

@@ -25,6 +25,25 @@ func Reply(v sandbox.Value) string {
 	return expr.Print(v)
 }
 
+// Words is a value in a reader's words: a list is its items, an empty one is none.
+func Words(v any) string {
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		return Reply(v)
+	case len(list) == 0:
+		return "none"
+	}
+	items := make([]string, len(list))
+	for i, item := range list {
+		items[i] = Words(item)
+	}
+	if last := len(items) - 1; last > 0 {
+		return strings.Join(items[:last], ", ") + " and " + items[last]
+	}
+	return items[0]
+}
+
 // Command is a command that fits on a wire: its first word, or the name of
 // the script that it runs.
 func Command(line string) string {
