@@ -29,11 +29,14 @@ func chip(p *figures.Path, r *figures.Result) (answer, bool) {
 	}
 	for _, e := range r.Trace {
 		if e.Phase == figures.PhaseSteps && e.Command != "" && (e.Actor == p.Actor || p.Actor == "") {
-			return answer{strings.TrimSuffix(say.Command(e.Command), ".lua"), clipped(replyOn(e, r.Trace), chipRoom)}, true
+			return answer{commandName(e.Command), clipped(replyOn(e, r.Trace), chipRoom)}, true
 		}
 	}
 	return answer{}, false
 }
+
+// commandName is the shortest name of a command: its first word, or its script's.
+func commandName(line string) string { return strings.TrimSuffix(say.Command(line), ".lua") }
 
 // replyOn is the reply of an entry as it stands on a wire.
 func replyOn(e figures.Entry, trace []figures.Entry) string {

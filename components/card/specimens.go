@@ -44,6 +44,7 @@ func Specimens(page string) []Specimen {
 	mini := sandbox.Engine{Name: "miniredis", Version: "2.40.0", Mode: sandbox.Embedded}
 	simulation := labelled("simulation", "On the stand-in", "resource:lock", []string{"blind DEL", "token-checked release"})
 	all = append(all, Specimen{Title: "Simulated", Figure: simulation, Stage: Stage{Engine: mini, Run: Run{Figure: simulation, Path: simulation.Paths[0], Result: sample(simulation, simulation.Paths[0], figures.Broken, mini)}}})
+	all = append(all, onServers(valkey)...)
 	all = append(all, explored(valkey)...)
 	for i := range all {
 		all[i].Stage.Page, all[i].Stage.Number = page, i+1
@@ -113,6 +114,40 @@ func sample(f *figures.Figure, p *figures.Path, status figures.Status, engine sa
 			{AtUS: 23_100, Phase: figures.PhaseObserve, Command: "GET resource:lock", Reply: "ccc"},
 		},
 	}
+}
+
+// onServers are figures with a topology: a failover, and a majority that is
+// counted twice.
+func onServers(engine sandbox.Engine) []Specimen {
+	const take = "SET resource:lock %s NX PX 30000"
+	sent := func(actor, target, token string, reply any) figures.Entry {
+		return figures.Entry{Phase: figures.PhaseSteps, Actor: actor, Target: target, Command: fmt.Sprintf(take, token), Reply: reply}
+	}
+	event := func(text string) figures.Entry { return figures.Entry{Phase: figures.PhaseSteps, Event: text} }
+	result := func(f *figures.Figure, status figures.Status, trace ...figures.Entry) Specimen {
+		for i := range trace {
+			trace[i].AtUS = int64(400 * (i + 1))
+		}
+		return Specimen{Title: f.Title, Figure: f, Stage: Stage{Engine: engine, Run: Run{Figure: f, Path: f.Paths[0], Result: &figures.Result{
+			Asked: figures.Asked{Figure: f.ID, Path: f.Paths[0].ID}, Judgement: figures.Judgement{Status: status, Verdict: f.Paths[0].Static}, Engine: engine, Commands: 2, TookUS: 9_000, Trace: trace,
+		}}}}
+	}
+	failover := labelled("failover", "Servers: the primary dies", "resource:lock", []string{"nothing had been copied", "it had been copied"})
+	failover.Topology = figures.Topology{Replicas: 2}
+	lost := result(failover, figures.Broken,
+		event("cut replica"), event("cut replica2"), sent("A", "primary", "a-7c1e", "OK"), event("kill primary"), event("promote replica"), sent("B", "replica", "b-03fd", "OK"))
+	lost.Stage.Run.Result.Resource = &figures.Change{Key: failover.Resource, Before: figures.KeyState{Type: "none", TTL: -2}, After: figures.KeyState{Type: "string", Text: "b-03fd", TTL: 29_999}}
+
+	majority := labelled("majority", "Servers: a majority of five", "", []string{"one comes back empty", "three are down"})
+	majority.Topology = figures.Topology{Independent: 5}
+	majority.Paths[0].Observe = []figures.Observation{{Name: "holders", Target: "all", Command: expr.Command{Source: "GET resource:lock"}}}
+	read := figures.Entry{Phase: figures.PhaseObserve, Target: "all", Command: "GET resource:lock", Name: "holders", Reply: []any{"a-7c1e", "a-7c1e", "b-03fd", "b-03fd"}}
+	twice := result(majority, figures.Broken,
+		sent("A", "n1", "a-7c1e", "OK"), sent("A", "n2", "a-7c1e", "OK"), sent("A", "n3", "a-7c1e", "OK"), event("down n3"), event("up n3"), event("down n5"),
+		sent("B", "all", "b-03fd", []any{nil, nil, "OK", "OK"}), read)
+	idle := *failover
+	idle.ID, idle.Title = "failover-idle", "Servers, before a run"
+	return []Specimen{{Title: idle.Title, Figure: &idle, Stage: Stage{Engine: engine}}, lost, twice}
 }
 
 // explored are figures that run every schedule, with data that is hard
