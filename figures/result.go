@@ -2,6 +2,7 @@ package figures
 
 import (
 	"encoding/json"
+	"time"
 
 	"lockstep/sandbox"
 )
@@ -45,6 +46,10 @@ type Result struct {
 	Recording
 	Commands int   `json:"commands"`
 	TookUS   int64 `json:"took_us"`
+
+	// Ended is when a run had read the last of it, by this machine's clock; zero
+	// where every order was run. Moments in what was read are counted from it.
+	Ended time.Time `json:"-"`
 }
 
 // Asked is which path a result is of.

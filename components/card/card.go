@@ -112,20 +112,6 @@ func timed(p *figures.Path) templ.Attributes {
 	return templ.Attributes{"data-timed": chart.Takes(p)}
 }
 
-// observed are the names that a figure's paths read, in the order in which they
-// first stand.
-func observed(f *figures.Figure) []string {
-	var names []string
-	for _, p := range f.Paths {
-		for _, o := range p.Observe {
-			if !slices.Contains(names, o.Name) {
-				names = append(names, o.Name)
-			}
-		}
-	}
-	return names
-}
-
 var expression = regexp.MustCompile(`\{\{.*?\}\}`)
 
 // recorded is the status of a path's recorded verdict: that of the rule whose
@@ -285,13 +271,4 @@ func boxStatus(p *figures.Path, r Run) string {
 // serverName is the server in a drawing that has no key.
 func serverName(e sandbox.Engine) string {
 	return cmp.Or(say.Server(e), "Valkey")
-}
-
-// readValue is what a run read under a name.
-func readValue(r *figures.Result, name string) (any, bool) {
-	if r == nil {
-		return nil, false
-	}
-	v, ok := r.State[name]
-	return v, ok
 }

@@ -17,7 +17,7 @@ type answer struct{ Command, Reply string }
 // chipRoom is how many letters of a reply stand on a wire, in two lines or three.
 const chipRoom = 56
 
-// chip is the first command that the path's own actor sent in its steps, or how
+// chip is the first command but TIME that the path's own actor sent in its steps, or how
 // many orders of commands were run. Of a race, and of a command to every server,
 // it says how many got what.
 func chip(p *figures.Path, r *figures.Result) (answer, bool) {
@@ -28,7 +28,7 @@ func chip(p *figures.Path, r *figures.Result) (answer, bool) {
 		return answer{Reply: "all " + say.Number(int64(r.Explored.Schedules))}, true
 	}
 	for _, e := range r.Trace {
-		if e.Phase == figures.PhaseSteps && e.Command != "" && (e.Actor == p.Actor || p.Actor == "") {
+		if e.Phase == figures.PhaseSteps && e.Command != "" && commandName(e.Command) != "TIME" && (e.Actor == p.Actor || p.Actor == "") {
 			return answer{commandName(e.Command), clipped(replyOn(e, r.Trace), chipRoom)}, true
 		}
 	}

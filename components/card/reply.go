@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockstep/components/say"
+	"lockstep/figures"
 	"lockstep/sandbox"
 )
 
@@ -62,6 +64,41 @@ func ms(us int64) string {
 		return fmt.Sprintf("%.1f", float64(us)/1000)
 	}
 	return say.Number((us + 500) / 1000)
+}
+
+// remaining says how long it is from now to a moment of the server's, in
+// milliseconds since 1970. A moment of another day stands as it is.
+func remaining(epoch string, now time.Time) string {
+	at, err := strconv.ParseInt(epoch, 10, 64)
+	ms := at - now.UnixMilli()
+	switch {
+	case err != nil || ms > dayMS || ms < -dayMS:
+		return epoch
+	case ms < 0:
+		return "over for " + say.Number(-ms) + " ms"
+	}
+	return say.Number(ms) + " ms left"
+}
+
+const dayMS = 24 * 60 * 60 * 1000
+
+// keyWords is what a key holds: of a sorted set each member with its score, and of
+// a score that is a moment, the time that is left.
+func keyWords(k figures.KeyState, r *figures.Result) string {
+	if k.Type != "zset" {
+		return moments(say.Key(k), r)
+	}
+	members := strings.Split(k.Text, ", ")
+	for i, m := range members {
+		if cut := strings.LastIndexByte(m, ' '); cut > 0 {
+			score := moments(m[cut+1:], r)
+			if score == m[cut+1:] {
+				score = "score " + score
+			}
+			members[i] = m[:cut] + ": " + score
+		}
+	}
+	return strings.Join(members, ", ")
 }
 
 // lease says how long a key has still to live.

@@ -148,7 +148,7 @@ func (v *voting) answer(n *node, e figures.Entry, reply sandbox.Value) {
 	}
 	n.Votes = append(n.Votes, vote{e.Actor, name, say.Reply(reply)})
 	switch {
-	case reads[name] || figures.Failed(reply):
+	case harmless[name] || figures.Failed(reply):
 	case name == "SET" && reply == "OK" && len(words) > 2:
 		h := holding{Key: words[1], Value: words[2]}
 		if _, lasts := figures.LeaseIn(e.Command); lasts > 0 {
@@ -173,8 +173,8 @@ func (v *voting) answer(n *node, e figures.Entry, reply sandbox.Value) {
 	}
 }
 
-// reads change nothing on the server that answers them.
-var reads = map[string]bool{"GET": true, "PTTL": true, "TTL": true, "EXISTS": true, "WAIT": true, "HGET": true}
+// harmless commands change nothing on the server that answers them.
+var harmless = map[string]bool{"GET": true, "PTTL": true, "TTL": true, "EXISTS": true, "WAIT": true, "HGET": true}
 
 // look adds what the site itself read at the first server that was up, and drops
 // leases that ended meanwhile.

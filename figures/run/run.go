@@ -88,7 +88,9 @@ func (r *Runner) Watch(ctx context.Context, fig *figures.Figure, path *figures.P
 // once is Watch for one run of a path with steps or loads.
 func (r *Runner) once(ctx context.Context, fig *figures.Figure, path *figures.Path, watch func(figures.Moment)) (*figures.Result, error) {
 	var result *figures.Result
+	var ended time.Time
 	err := r.lend(ctx, fig, path, func(on servers) error {
+		defer func() { ended = time.Now() }()
 		within, cancel := context.WithTimeout(ctx, r.Limit+path.Length())
 		defer cancel()
 		run := newRun(fig, path, r.plan(path), on)
@@ -108,7 +110,7 @@ func (r *Runner) once(ctx context.Context, fig *figures.Figure, path *figures.Pa
 	if err != nil {
 		return nil, err
 	}
-	result.Engine = r.Sandbox.Engine()
+	result.Engine, result.Ended = r.Sandbox.Engine(), ended
 	if r.plan(path).sql {
 		store := r.SQL.Engine()
 		result.Store = &store
