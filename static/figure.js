@@ -84,6 +84,8 @@ class Figure {
     if (this.view || root.querySelector('.orders-map')) equip(root);
     near.observe(root);
 
+    root.querySelector('.ran').addEventListener('toggle', () => module('sequence'), { once: true });
+
     const list = root.querySelector('.paths');
     list.addEventListener('pointerover', (e) => this.over(e));
     list.addEventListener('pointerleave', (e) => e.pointerType === 'touch' || this.leave());

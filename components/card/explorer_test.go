@@ -413,28 +413,6 @@ func TestTimelineOfHardRuns(t *testing.T) {
 	}
 }
 
-// TestSingleRunTimeline: of a single run, the key is shown where it is known.
-func TestSingleRunTimeline(t *testing.T) {
-	f := labelled("f", "Figure", "resource:lock", []string{"blind DEL", "other", "third"})
-	r := sample(f, f.Paths[0], figures.Broken, valkey)
-	doc := render(t, Verdict(f, r))
-	lanes := doc.Find(".ran-body > .lanes")
-	if lanes.Length() != 1 {
-		t.Fatalf("%d timelines", lanes.Length())
-	}
-	if lanes.Find(".at-start .held").Length() != 0 {
-		t.Error("what the key held before the setup isn't known")
-	}
-	var held []string
-	lanes.Find(".at:not(.at-start)").Each(func(_ int, s *goquery.Selection) { held = append(held, wordsOf(s.Find(".held-text"))) })
-	if got := strings.Join(held, "|"); !strings.HasPrefix(got, `|"abc"|||`) {
-		t.Errorf("the key is said to hold %s", got)
-	}
-	if lanes.Find(".at-setup").Length() != 2 || lanes.Find(".rail-in").Length() != 0 {
-		t.Error("setup or insides are wrong")
-	}
-}
-
 func TestScheduler(t *testing.T) {
 	f := scheduling("every-release", 3, "resource:lock", "exclusion")
 	p := f.Paths[0]

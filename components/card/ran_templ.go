@@ -51,7 +51,7 @@ func ran(f *figures.Figure, p *figures.Path, r *figures.Result) templ.Component 
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = runTimeline(f, p, r).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = runSequence(f, p, r).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

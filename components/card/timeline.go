@@ -9,31 +9,26 @@ import (
 	"lockstep/figures"
 )
 
-// maxMoments is how many entries of a run a timeline shows; longer runs have
-// their table.
-const maxMoments = 40
-
 // maxAcross is how many moments stand side by side. Where a path may have more,
 // time runs downwards at any width.
 const maxAcross = 14
 
-// A timeline is one run laid out in lanes: one for each actor, and one for the
+// A timeline is one schedule laid out in lanes: one for each actor, and one for the
 // protected key.
 type timeline struct {
 	Actors  []string
 	Key     string // the protected key; empty where there is none
 	Start   figures.KeyState
-	Before  string // what it holds before the first moment; empty where that isn't known
+	Before  string // what it holds before the first moment
 	Moments []moment
 	Blank   int // moments that other schedules of the path may have more
-	Insides bool
 	spans   []span
 }
 
 // A moment is one entry of a run in its place.
 type moment struct {
 	figures.Entry
-	Label string // its number, or the phase that it stands for
+	Label string // its number
 	Row   int    // the lane of who acted; -1 for none
 	Kind  string // command, work, lapse, crash, other
 	Rails []rail // of each actor, in order
@@ -61,45 +56,30 @@ type span struct {
 
 // newTimeline lays a run out.
 func newTimeline(f *figures.Figure, p *figures.Path, r *figures.Result) *timeline {
-	t := &timeline{Insides: p.Explores()}
+	t := &timeline{Actors: lanesOf(p)}
 	for _, e := range r.Trace {
-		if e.Phase == figures.PhaseSteps || e.Phase == figures.PhaseSetup && !p.Explores() {
+		if e.Phase == figures.PhaseSteps {
 			t.Moments = append(t.Moments, moment{Entry: e})
 		}
 	}
 	if f.Resource != "" && r.Resource != nil {
 		t.Key, t.Start = f.Resource, r.Resource.Before
 	}
-	t.Actors = t.lanes(f, p)
 	t.place()
 	t.inside()
-	t.key(p, r)
+	t.key()
 	t.widths()
-	if longest := longest(p); p.Explores() && longest <= maxAcross {
+	if longest := longest(p); longest <= maxAcross {
 		t.Blank = max(0, longest-len(t.Moments))
 	}
 	return t
 }
 
-// lanes are the actors that have one: those with programs, or those that did
-// something.
-func (t *timeline) lanes(f *figures.Figure, p *figures.Path) []string {
+// lanesOf are the actors that have one.
+func lanesOf(p *figures.Path) []string {
 	var names []string
 	for _, g := range p.Programs {
 		names = append(names, g.Actor)
-	}
-	if len(names) > 0 {
-		return names
-	}
-	for _, a := range f.Actors {
-		if slices.ContainsFunc(t.Moments, func(m moment) bool { return m.Actor == a.Name }) {
-			names = append(names, a.Name)
-		}
-	}
-	for _, m := range t.Moments {
-		if m.Actor != "" && !slices.Contains(names, m.Actor) {
-			names = append(names, m.Actor)
-		}
 	}
 	return names
 }
@@ -119,8 +99,6 @@ func longest(p *figures.Path) int {
 }
 
 func (t *timeline) place() {
-	step := 0
-	setup := false
 	for i := range t.Moments {
 		m := &t.Moments[i]
 		m.Row = slices.Index(t.Actors, m.Actor)
@@ -135,15 +113,7 @@ func (t *timeline) place() {
 		default:
 			m.Kind = "other"
 		}
-		if m.Phase == figures.PhaseSetup {
-			if !setup {
-				m.Label = "setup"
-			}
-			setup = true
-			continue
-		}
-		step++
-		m.Label = strconv.Itoa(step)
+		m.Label = strconv.Itoa(i + 1)
 	}
 }
 
@@ -186,32 +156,18 @@ func (t *timeline) inside() {
 	}
 }
 
-// key writes what the protected key holds, where that changes. Of a single run
-// only its ends are known, and what a lapse leaves: between, the lane is empty.
-func (t *timeline) key(p *figures.Path, r *figures.Result) {
+// key writes what the protected key holds, where that changes.
+func (t *timeline) key() {
 	if t.Key == "" {
 		return
 	}
 	last := heldText(t.Start)
-	if !p.Explores() && len(t.Moments) > 0 && t.Moments[0].Phase == figures.PhaseSetup {
-		last = ""
-	}
 	t.Before = last
 	for i := range t.Moments {
 		m := &t.Moments[i]
 		now := last
-		switch {
-		case m.Entry.Key != nil:
+		if m.Entry.Key != nil {
 			now = heldText(*m.Entry.Key)
-		case p.Explores():
-		case i == len(t.Moments)-1:
-			now = heldText(r.Resource.After)
-		case m.Phase == figures.PhaseSetup && t.Moments[i+1].Phase != figures.PhaseSetup:
-			now = heldText(t.Start)
-		case m.Event == "lapse "+t.Key:
-			now = "none"
-		case slices.Contains(strings.Fields(m.Command), t.Key):
-			now = ""
 		}
 		m.Held, m.Changed = now, now != last
 		last = now
@@ -325,9 +281,6 @@ func (m moment) mark() string {
 // classes of a moment: what happened in it.
 func (m moment) classes() string {
 	names := []string{"at", "at-" + m.Kind}
-	if m.Phase == figures.PhaseSetup {
-		names = append(names, "at-setup")
-	}
 	if m.Two {
 		names = append(names, "at-two")
 	}
@@ -336,9 +289,6 @@ func (m moment) classes() string {
 	}
 	if len(m.Breaks) > 0 {
 		names = append(names, "at-breaks")
-	}
-	if m.Race > 0 {
-		names = append(names, "at-race")
 	}
 	return strings.Join(names, " ")
 }

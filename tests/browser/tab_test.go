@@ -41,6 +41,8 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("touch-events", "enabled"),
+		// A machine without a mouse has one all the same, until a tab is given a touch screen.
+		chromedp.Flag("blink-settings", "primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"),
 	)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
