@@ -2,9 +2,9 @@
 // is pointed at. Figure (figure.js) does the running; it is asked by an event
 // `explore`, and says by an event `shown` that parts of it are new.
 
-const FEWEST = 9; // px from one cell to the next: so small they may get,
+const FEWEST = { wide: 9, narrow: 7 }; // px from one cell to the next: so small they may get,
 const MOST = 22; // and so large,
-const TALL = { wide: 256, narrow: 352 }; // for the map to be about so high.
+const TALL = { wide: 256, narrow: 232 }; // for the map to be about so high.
 const REACH = 24; // px that a tap may miss a cell by
 
 class Orders {
@@ -226,11 +226,11 @@ class Orders {
     if (!width || width === this.width) return;
     if (this.width) this.tall.clear();
     this.width = width;
-    const tall = width < 480 ? TALL.narrow : TALL.wide;
+    const size = width < 480 ? 'narrow' : 'wide';
     let pitch = MOST;
     const lines = (room) => Math.max(1, Math.ceil(room / Math.floor(width / pitch)));
     const height = () => this.rooms.reduce((sum, { room }) => sum + lines(room) * pitch + 4, 0);
-    while (pitch > FEWEST && height() > tall) pitch--;
+    while (pitch > FEWEST[size] && height() > TALL[size]) pitch--;
     this.pitch = pitch;
     this.lines = this.rooms.map(({ room }) => lines(room));
     this.style();

@@ -114,16 +114,13 @@ func (x exchange) event() string {
 }
 
 // sent is the command as its arrow has it: a script by its name, without the
-// count of its keys, and to which server where there are several. What doesn't
-// fit the arrow is cut off by the style sheet; the table has it whole.
+// count of its keys. What doesn't fit the arrow is cut off by the style sheet;
+// the table has it whole.
 func (x exchange) sent() string {
 	command := x.Command
 	args, err := sandbox.Parse(command)
 	if err == nil && len(args) > 2 && strings.HasPrefix(strings.ToUpper(args[0]), "EVAL") && strings.HasSuffix(args[1], ".lua") {
 		command = strings.Join(append([]string{strings.TrimSuffix(args[1], ".lua")}, args[3:]...), " ")
-	}
-	if x.Target != "" {
-		command = x.Target + ": " + command
 	}
 	return strings.Join(strings.Fields(command), " ")
 }

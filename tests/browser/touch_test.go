@@ -1,8 +1,11 @@
 package browser_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 
 	"lockstep/tests/course"
 )
@@ -61,5 +64,73 @@ func TestChartSaysWhose(t *testing.T) {
 	b.js(`document.querySelector('#contention a.path[data-path="locked"] .path-label').innerText`, &label)
 	if text := whose(); !strings.HasPrefix(text, "still the run of") || !strings.Contains(text, label) {
 		t.Errorf("under the verdict of another path the chart says %q", text)
+	}
+}
+
+// TestExplorerOnAPhone explores on a phone: from the verdict to the end of the
+// timeline it is no more than one and a half screens.
+func TestExplorerOnAPhone(t *testing.T) {
+	for _, c := range []struct{ page, figure, path string }{
+		{dive2, orders, "blind-del"},
+		{dive2, orders, "token-checked"},
+		{course.Hub, "every-order", "without-nx"},
+	} {
+		t.Run(c.figure+"."+c.path, func(t *testing.T) {
+			b := openTab(t, phone)
+			b.touch(true)
+			b.open(c.page)
+			b.tap(pathOf(c.figure, c.path))
+			b.live(c.figure, c.path)
+			b.wait("the map is laid out", fmt.Sprintf(`document.querySelectorAll('#%s .orders-map .cell').length > 0`, c.figure))
+			first, last := b.box("#"+c.figure+" .readout"), b.box("#"+c.figure+` [data-part="timeline"]`)
+			if high := last.Y + last.Height - first.Y; high > 1.5*float64(phone.height) {
+				t.Errorf("verdict, map and timeline are %.0f px high, more than one and a half screens of %d", high, phone.height)
+			}
+			var wide int
+			if b.js(`document.scrollingElement.scrollWidth - innerWidth`, &wide); wide > 0 {
+				t.Errorf("the page is %d px too wide", wide)
+			}
+		})
+	}
+}
+
+// TestSequence steps through a run by buttons and with keys. The module for it
+// comes when what ran is unfolded.
+func TestSequence(t *testing.T) {
+	b := openTab(t, phone)
+	b.touch(true)
+	b.open(dive2)
+	b.tap(pathOf("lost-lock", "blind-del"))
+	b.live("lost-lock", "blind-del")
+	fetched := `performance.getEntriesByType('resource').some((r) => r.name.includes('/sequence.') && r.name.endsWith('.js'))`
+	var early bool
+	if b.js(fetched, &early); early {
+		t.Error("the module came before it was needed")
+	}
+	b.tap("#lost-lock .ran > summary")
+	b.wait("the module has come", fetched)
+	at := func(now, later int) {
+		t.Helper()
+		b.wait(fmt.Sprintf("step %d is shown, and %d are to come", now, later), fmt.Sprintf(`(() => {
+			const rows = [...document.querySelectorAll('#lost-lock .seq-run > .seq-row')];
+			return rows.findIndex((row) => row.matches('.seq-now')) === %d && rows.filter((row) => row.matches('.seq-later')).length === %d;
+		})()`, now-1, later))
+	}
+	at(0, 0)
+	b.wait("forward begins the run", `(() => { document.querySelector('#lost-lock [data-step="1"]').click(); return document.querySelector('#lost-lock .seq-now'); })()`)
+	at(1, 2)
+	b.tap(`#lost-lock [data-step="1"]`)
+	at(2, 1)
+	b.tap(`#lost-lock [data-step="-1"]`)
+	at(1, 2)
+	b.js(`document.querySelector('#lost-lock .seq-range').focus()`, nil)
+	b.key(kb.ArrowRight)
+	at(2, 1)
+	b.key(kb.ArrowLeft)
+	at(1, 2)
+	var says string
+	b.js(`document.querySelector('#lost-lock .seq-range').ariaValueText`, &says)
+	if !strings.HasPrefix(says, "step 1 of 3, client A: DEL resource:lock → (integer) 1") {
+		t.Errorf("the slider says %q", says)
 	}
 }
