@@ -108,7 +108,7 @@ func TestSequence(t *testing.T) {
 		t.Error("the module came before it was needed")
 	}
 	b.tap("#lost-lock .ran > summary")
-	b.wait("the module has come", fetched)
+	b.wait("the module has come, and its sheet", fetched+` && document.querySelector('#lost-lock .seq').checkVisibility()`)
 	at := func(now, later int) {
 		t.Helper()
 		b.wait(fmt.Sprintf("step %d is shown, and %d are to come", now, later), fmt.Sprintf(`(() => {
