@@ -84,7 +84,7 @@ class Figure {
     if (this.view || root.querySelector('.orders-map')) equip(root);
     near.observe(root);
 
-    root.querySelector('.ran').addEventListener('toggle', () => module('sequence'), { once: true });
+    root.querySelector('.ran').addEventListener('toggle', () => { module('sequence'); sheet('sequence'); }, { once: true });
 
     const list = root.querySelector('.paths');
     list.addEventListener('pointerover', (e) => this.over(e));

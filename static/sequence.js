@@ -1,10 +1,6 @@
 // A single run as a picture of who sent what, gone through step by step: by the
 // two buttons, or with the arrow keys on the slider between them.
 
-// The sheet comes with the module: most readers of a page never unfold a run.
-const { sheet } = document.querySelector('link[data-module="sequence"]').dataset;
-document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: sheet }));
-
 function go(seq, to) {
   const range = seq.querySelector('.seq-range');
   const rows = [...seq.querySelectorAll('.seq-run > .seq-row')];
