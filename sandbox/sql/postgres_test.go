@@ -1,165 +1,24 @@
 package sql
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"lockstep/sandbox"
+	"lockstep/tests/programs"
 )
-
-// A postgresServer is a PostgreSQL of the tests' own, on a socket.
-type postgresServer struct {
-	dir   string
-	bin   string
-	owner *syscall.Credential // it doesn't run as root
-	cmd   *exec.Cmd
-}
-
-// startPostgres starts a server of the newest version that Debian's packages have
-// left here. Without one the test is skipped, unless there has to be one.
-func startPostgres(t testing.TB) *postgresServer {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		if os.Getenv("CI") == "true" || os.Getenv("LOCKSTEP_REQUIRE") != "" {
-			t.Fatal("there is no PostgreSQL in /usr/lib/postgresql; Debian's package is postgresql-15")
-		}
-		t.Skip("there is no PostgreSQL in /usr/lib/postgresql")
-	}
-	p := &postgresServer{bin: filepath.Dir(found[len(found)-1])}
-	var err error
-	if p.dir, err = os.MkdirTemp("", "lockstep-pg"); err != nil { // t.TempDir is too long for a socket, and root's
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(p.dir) })
-	if os.Geteuid() == 0 {
-		p.owner = ordinaryUser(t)
-		if err := os.Chown(p.dir, int(p.owner.Uid), int(p.owner.Gid)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.run(t, "initdb", "-D", p.dir+"/data", "-U", "owner", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
-	p.start(t)
-	t.Cleanup(func() { p.stop(t) })
-	p.admin(t, "CREATE ROLE lockstep LOGIN")
-	p.admin(t, "CREATE DATABASE lockstep OWNER lockstep")
-	return p
-}
-
-// ordinaryUser is who owns the server where the tests are run by root.
-func ordinaryUser(t testing.TB) *syscall.Credential {
-	t.Helper()
-	for _, name := range []string{"postgres", "nobody"} {
-		found, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err1 := strconv.ParseUint(found.Uid, 10, 32)
-		gid, err2 := strconv.ParseUint(found.Gid, 10, 32)
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	}
-	t.Fatal("PostgreSQL doesn't run as root, and there is no other user")
-	return nil
-}
-
-func (p *postgresServer) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, name), args...)
-	cmd.Dir = p.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: p.owner}
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
-	return cmd
-}
-
-func (p *postgresServer) run(t testing.TB, name string, args ...string) {
-	t.Helper()
-	if out, err := p.command(t.Context(), name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, out)
-	}
-}
-
-func (p *postgresServer) start(t testing.TB) {
-	t.Helper()
-	p.cmd = p.command(context.Background(), "postgres", "-D", p.dir+"/data", "-k", p.dir,
-		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=60")
-	var log bytes.Buffer
-	p.cmd.Stdout, p.cmd.Stderr = &log, &log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		conn, err := pgconn.Connect(t.Context(), p.dsn("owner", "postgres"))
-		if err == nil {
-			conn.Close(t.Context())
-			return
-		}
-		if time.Now().After(deadline) {
-			p.cmd.Process.Kill()
-			p.cmd.Wait()
-			t.Fatalf("%v\n%s", err, log.Bytes())
-		}
-	}
-}
-
-func (p *postgresServer) stop(t testing.TB) {
-	p.cmd.Process.Signal(syscall.SIGQUIT) // at once
-	if err := p.cmd.Wait(); err != nil {
-		t.Logf("stop PostgreSQL: %v", err)
-	}
-}
-
-func (p *postgresServer) dsn(role, database string) string {
-	return fmt.Sprintf("host=%s user=%s database=%s", p.dir, role, database)
-}
-
-func (p *postgresServer) admin(t testing.TB, statement string) {
-	t.Helper()
-	p.query(t, "postgres", statement)
-}
-
-// query asks as the server's owner, and gives the first column.
-func (p *postgresServer) query(t testing.TB, database, statement string) []string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, p.dsn("owner", database))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	results, err := conn.Exec(ctx, statement).ReadAll()
-	if err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-	var column []string
-	for _, row := range results[0].Rows {
-		column = append(column, string(row[0]))
-	}
-	return column
-}
 
 // nothingLeft waits until no schema of a run's is there: a connection that was
 // cut may still be at work in one.
-func (p *postgresServer) nothingLeft(t testing.TB) {
+func nothingLeft(t testing.TB, p *programs.Postgres) {
 	t.Helper()
 	const query = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lockstep%'"
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := p.query(t, "lockstep", query)
+		left := p.Query(t, "lockstep", query)
 		if len(left) == 0 {
 			return
 		}
@@ -171,8 +30,8 @@ func (p *postgresServer) nothingLeft(t testing.TB) {
 }
 
 func TestPostgres(t *testing.T) {
-	p := startPostgres(t)
-	dsn := p.dsn("lockstep", "lockstep")
+	p := programs.StartPostgres(t)
+	dsn := p.DSN("lockstep", "lockstep")
 	s := openTestSQL(t, dsn, defaultBounds())
 	if e := s.Engine(); e.Name != "postgresql" || e.Mode != sandbox.External || !strings.Contains(e.Version, ".") || strings.Contains(e.Version, " ") {
 		t.Errorf("engine %+v", e)
@@ -182,11 +41,11 @@ func TestPostgres(t *testing.T) {
 	t.Run("deadlock", func(t *testing.T) { deadlock(t, p, s) })
 	t.Run("restricted", func(t *testing.T) { restricted(t, s) })
 	t.Run("roles", func(t *testing.T) { roles(t, p) })
-	p.nothingLeft(t)
+	nothingLeft(t, p)
 	t.Run("orphans", func(t *testing.T) { orphans(t, p, s) })
-	p.nothingLeft(t)
+	nothingLeft(t, p)
 	t.Run("restart", func(t *testing.T) { restart(t, p, s) })
-	p.nothingLeft(t)
+	nothingLeft(t, p)
 }
 
 // A replySQL is what Do returned.
@@ -197,7 +56,7 @@ type replySQL struct {
 
 // held sends a statement that must wait for another actor's transaction, and
 // returns once the server says that it waits.
-func held(t *testing.T, p *postgresServer, r *Run, actor, statement string) <-chan replySQL {
+func held(t *testing.T, p *programs.Postgres, r *Run, actor, statement string) <-chan replySQL {
 	t.Helper()
 	reply := make(chan replySQL, 1)
 	go func() {
@@ -205,7 +64,7 @@ func held(t *testing.T, p *postgresServer, r *Run, actor, statement string) <-ch
 		reply <- replySQL{value, err}
 	}()
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
-		if p.query(t, "lockstep", "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'lockstep'")[0] != "0" {
+		if p.Query(t, "lockstep", "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'lockstep'")[0] != "0" {
 			return reply
 		}
 		select {
@@ -221,7 +80,7 @@ func held(t *testing.T, p *postgresServer, r *Run, actor, statement string) <-ch
 
 // waiting has an UPDATE wait for another's and then be judged: again, on the new
 // version of the row, or not at all.
-func waiting(t *testing.T, p *postgresServer, s *Store) {
+func waiting(t *testing.T, p *programs.Postgres, s *Store) {
 	for _, test := range []struct {
 		begin, end string
 		want       sandbox.Value
@@ -274,7 +133,7 @@ func waiting(t *testing.T, p *postgresServer, s *Store) {
 }
 
 // deadlock has the server choose which of two transactions must give way.
-func deadlock(t *testing.T, p *postgresServer, s *Store) {
+func deadlock(t *testing.T, p *programs.Postgres, s *Store) {
 	useSQL(t, s, func(r *Run) {
 		doSQL(t, r,
 			stepSQL{"A", "BEGIN", "BEGIN"},
@@ -339,15 +198,15 @@ func restricted(t *testing.T, s *Store) {
 }
 
 // roles opens the store as roles that may do too much or too little.
-func roles(t *testing.T, p *postgresServer) {
-	p.admin(t, "CREATE ROLE reader LOGIN IN ROLE pg_read_server_files")
-	p.admin(t, "GRANT CREATE ON DATABASE lockstep TO reader")
-	p.admin(t, "CREATE ROLE guest LOGIN")
+func roles(t *testing.T, p *programs.Postgres) {
+	p.Query(t, "postgres", "CREATE ROLE reader LOGIN IN ROLE pg_read_server_files")
+	p.Query(t, "postgres", "GRANT CREATE ON DATABASE lockstep TO reader")
+	p.Query(t, "postgres", "CREATE ROLE guest LOGIN")
 	for dsn, want := range map[string]string{
-		p.dsn("owner", "lockstep"):                  "may do more than it needs",
-		p.dsn("reader", "lockstep"):                 "may do more than it needs",
-		p.dsn("guest", "lockstep"):                  "may not create schemas",
-		p.dsn("nobody-knows", "lockstep"):           "does not exist",
+		p.DSN("owner", "lockstep"):                  "may do more than it needs",
+		p.DSN("reader", "lockstep"):                 "may do more than it needs",
+		p.DSN("guest", "lockstep"):                  "may not create schemas",
+		p.DSN("nobody-knows", "lockstep"):           "does not exist",
 		"host=/nowhere user=x database=x":           "no such file or directory",
 		"postgres://x:secret@localhost:nonsense/db": "cannot parse",
 	} {
@@ -363,14 +222,14 @@ func roles(t *testing.T, p *postgresServer) {
 
 // orphans opens the store where a site has ended without dropping its schemas,
 // and another is still running.
-func orphans(t *testing.T, p *postgresServer, s *Store) {
-	p.query(t, "lockstep", "SET ROLE lockstep; CREATE SCHEMA lockstep_run_orphan; CREATE TABLE lockstep_run_orphan.storage (id TEXT); CREATE SCHEMA mine")
+func orphans(t *testing.T, p *programs.Postgres, s *Store) {
+	p.Query(t, "lockstep", "SET ROLE lockstep; CREATE SCHEMA lockstep_run_orphan; CREATE TABLE lockstep_run_orphan.storage (id TEXT); CREATE SCHEMA mine")
 	useSQL(t, s, func(r *Run) {
-		openTestSQL(t, p.dsn("lockstep", "lockstep"), defaultBounds())
-		if left := p.query(t, "lockstep", "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lockstep%'"); len(left) != 1 {
+		openTestSQL(t, p.DSN("lockstep", "lockstep"), defaultBounds())
+		if left := p.Query(t, "lockstep", "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lockstep%'"); len(left) != 1 {
 			t.Errorf("want the schema of this run alone, got %v", left)
 		}
-		if left := p.query(t, "lockstep", "SELECT nspname FROM pg_namespace WHERE nspname = 'mine'"); len(left) != 1 {
+		if left := p.Query(t, "lockstep", "SELECT nspname FROM pg_namespace WHERE nspname = 'mine'"); len(left) != 1 {
 			t.Errorf("another schema was dropped")
 		}
 		doSQL(t, r, stepSQL{"A", writeSQL("by A", 33, ""), int64(1)})
@@ -378,10 +237,10 @@ func orphans(t *testing.T, p *postgresServer, s *Store) {
 }
 
 // restart kills the server during a run.
-func restart(t *testing.T, p *postgresServer, s *Store) {
+func restart(t *testing.T, p *programs.Postgres, s *Store) {
 	err := s.Use(t.Context(), func(r *Run) error {
 		doSQL(t, r, stepSQL{"A", "CREATE TABLE t (x BIGINT)", "CREATE TABLE"})
-		p.stop(t)
+		p.Stop()
 		_, err := r.Do(t.Context(), "A", "SELECT 1")
 		return err
 	})
@@ -391,9 +250,9 @@ func restart(t *testing.T, p *postgresServer, s *Store) {
 	if err := s.Use(t.Context(), func(*Run) error { return nil }); !errors.Is(err, sandbox.ErrDown) {
 		t.Errorf("the server is stopped: %v", err)
 	}
-	p.start(t)
+	p.Start(t)
 	useSQL(t, s, func(r *Run) { doSQL(t, r, stepSQL{"A", writeSQL("by A", 33, ""), int64(1)}) })
-	openTestSQL(t, p.dsn("lockstep", "lockstep"), defaultBounds()) // sweeps what the first run left
+	openTestSQL(t, p.DSN("lockstep", "lockstep"), defaultBounds()) // sweeps what the first run left
 }
 
 // TestPostgresOfOthers runs what holds of every store on a server that somebody
@@ -407,6 +266,6 @@ func TestPostgresOfOthers(t *testing.T) {
 }
 
 func BenchmarkPostgres(b *testing.B) {
-	p := startPostgres(b)
-	benchmarkSQL(b, p.dsn("lockstep", "lockstep"))
+	p := programs.StartPostgres(b)
+	benchmarkSQL(b, p.DSN("lockstep", "lockstep"))
 }
