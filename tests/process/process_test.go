@@ -149,6 +149,22 @@ func TestProgramWithoutServer(t *testing.T) {
 	}
 }
 
+// TestProgramTakesTheCache has a server in the user's cache go before the one on
+// the PATH.
+func TestProgramTakesTheCache(t *testing.T) {
+	cache := folder{t, t.TempDir()}
+	cache.save("lockstep/valkey/valkey-server", "#!/bin/sh\necho taken from the cache\nexit 1\n")
+	if err := os.Chmod(filepath.Join(cache.root, "lockstep/valkey/valkey-server"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := programs.Site(t, "check")
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache.root)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "it said: taken from the cache") {
+		t.Errorf("check: %v\n%s", err, out)
+	}
+}
+
 // badCourse has faults on lines that the test knows.
 func badCourse(t *testing.T) folder {
 	disk := folder{t, t.TempDir()}

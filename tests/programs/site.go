@@ -35,7 +35,7 @@ var built = sync.OnceValues(func() (string, error) {
 })
 
 // Site is the program, ready to be started; none of its settings come from the
-// environment.
+// environment, and its server stands on the PATH, as that of other tests does.
 func Site(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := built()
@@ -51,6 +51,7 @@ func Site(t testing.TB, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, setting)
 		}
 	}
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 	return cmd
 }
 
