@@ -148,6 +148,9 @@ func TestServers(t *testing.T) {
 				t.Fatal("no such path")
 			}
 			r, err := runner.Run(t.Context(), fig, path)
+			for err == nil && r.Status == figures.Late { // which is no verdict, on whichever machine
+				r, err = runner.Run(t.Context(), fig, path)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

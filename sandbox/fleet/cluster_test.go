@@ -16,7 +16,12 @@ import (
 )
 
 // inARow is how often a claim about faults has to hold, one run after another.
-const inARow = 20
+func inARow() int {
+	if testing.Short() {
+		return 3
+	}
+	return 20
+}
 
 // openClusters opens a sandbox with generous bounds: these tests are about what
 // happens, and other things may keep the machine busy.
@@ -87,7 +92,7 @@ const (
 
 func TestFailoverLosesTheLock(t *testing.T) {
 	s := openClusters(t, server.Options{})
-	for run := range inARow {
+	for run := range inARow() {
 		must(t, s.Replicated(t.Context(), 1, func(c *Cluster) error {
 			must(t, c.Cut(t.Context(), "replica"))
 			a := ask(t, c, "primary", aTakes)
@@ -105,7 +110,7 @@ func TestFailoverLosesTheLock(t *testing.T) {
 
 func TestFailoverKeepsTheLock(t *testing.T) {
 	s := openClusters(t, server.Options{})
-	for run := range inARow {
+	for run := range inARow() {
 		must(t, s.Replicated(t.Context(), 1, func(c *Cluster) error {
 			a := ask(t, c, "primary", aTakes)
 			must(t, c.Sync(t.Context(), "replica"))
@@ -124,7 +129,7 @@ func TestFailoverKeepsTheLock(t *testing.T) {
 // replica, and nothing of the other.
 func TestCutIsExact(t *testing.T) {
 	s := openClusters(t, server.Options{})
-	for run := range inARow {
+	for run := range inARow() {
 		must(t, s.Replicated(t.Context(), 1, func(c *Cluster) error {
 			var before []string
 			for range 200 {
@@ -145,7 +150,7 @@ func TestCutIsExact(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	s := openClusters(t, server.Options{})
-	for run := range inARow {
+	for run := range inARow() {
 		must(t, s.Replicated(t.Context(), 1, func(c *Cluster) error {
 			got := ask(t, c, "primary", "SET k 1", "WAIT 1 20000")
 			if diff := cmp.Diff([]sandbox.Value{"OK", int64(1)}, got); diff != "" {
@@ -165,7 +170,7 @@ func TestWait(t *testing.T) {
 // is promoted.
 func TestWaitDoesNotClose(t *testing.T) {
 	s := openClusters(t, server.Options{})
-	for run := range inARow {
+	for run := range inARow() {
 		must(t, s.Replicated(t.Context(), 2, func(c *Cluster) error {
 			must(t, c.Cut(t.Context(), "replica2"))
 			got := ask(t, c, "primary", aTakes, "WAIT 1 20000")
@@ -270,7 +275,7 @@ func TestOwnScriptsOnServers(t *testing.T) {
 // TestMajority is the Redlock of five servers, run by hand.
 func TestMajority(t *testing.T) {
 	s := openClusters(t, server.Options{})
-	for run := range inARow {
+	for run := range inARow() {
 		must(t, s.Independent(t.Context(), 5, func(c *Cluster) error {
 			if diff := cmp.Diff([]string{"n1", "n2", "n3", "n4", "n5"}, c.Nodes()); diff != "" {
 				t.Fatal(diff)
