@@ -1,6 +1,10 @@
 package run
 
-import "testing"
+import (
+	"testing"
+
+	"lockstep/figures"
+)
 
 // onServers is a figure on a primary and its replica: each path does what a path
 // on one server may do too.
