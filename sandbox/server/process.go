@@ -34,26 +34,36 @@ func (s *Server) starter() (func(context.Context) (*Process, error), error) {
 	if s.opt.Server == "embedded" {
 		return s.child(sandbox.Embedded, s.opt.EmbeddedCommand)
 	}
-	if s.opt.Server != "" {
-		path, err := exec.LookPath(s.opt.Server)
+	path, err := Find(s.opt.Server)
+	switch {
+	case err == nil:
+		return s.child(sandbox.Managed, []string{path})
+	case s.opt.Server != "" || len(s.opt.EmbeddedCommand) == 0:
+		return nil, err
+	}
+	return s.child(sandbox.Embedded, s.opt.EmbeddedCommand)
+}
+
+// Find gives the path of the server to start: the one named, or else valkey-server
+// or a redis-server that is recent enough, from the PATH.
+func Find(name string) (string, error) {
+	if name != "" {
+		path, err := exec.LookPath(name)
 		if err == nil {
 			path, err = filepath.Abs(path) // it is started in another directory
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the server to start: %w", err)
+			return "", fmt.Errorf("the server to start: %w", err)
 		}
-		return s.child(sandbox.Managed, []string{path})
+		return path, nil
 	}
 	if path, err := exec.LookPath("valkey-server"); err == nil {
-		return s.child(sandbox.Managed, []string{path})
+		return path, nil
 	}
 	if path, err := exec.LookPath("redis-server"); err == nil && recentRedis(path) {
-		return s.child(sandbox.Managed, []string{path})
+		return path, nil
 	}
-	if len(s.opt.EmbeddedCommand) == 0 {
-		return nil, errors.New("there is no valkey-server, nor redis-server 7 or newer, on the PATH")
-	}
-	return s.child(sandbox.Embedded, s.opt.EmbeddedCommand)
+	return "", errors.New("there is no valkey-server, nor redis-server 7 or newer, on the PATH")
 }
 
 // recentRedis tells whether a redis-server is 7.0 or newer.
@@ -76,18 +86,18 @@ func (s *Server) child(mode sandbox.Mode, argv []string) (func(context.Context) 
 	if len(argv) == 0 {
 		return nil, errors.New("the simulated server needs a command to start it")
 	}
-	dir, err := openPrivateDir()
+	dir, err := OpenPrivateDir()
 	if err != nil {
 		return nil, err
 	}
-	s.cleanUp = dir.remove
+	s.cleanUp = dir.Remove
 	if mode == sandbox.Managed {
-		s.dir, s.argv = dir.path, argv
+		s.dir, s.argv = dir.Path, argv
 	}
 	count := 0
 	return func(ctx context.Context) (*Process, error) {
 		count++
-		return s.startChild(ctx, mode, argv, dir.path, filepath.Join(dir.path, fmt.Sprint("s", count)))
+		return s.startChild(ctx, mode, argv, dir.Path, filepath.Join(dir.Path, fmt.Sprint("s", count)))
 	}, nil
 }
 
@@ -305,15 +315,15 @@ func (t *tail) String() string {
 	return string(bytes.TrimSpace(t.text))
 }
 
-// A privateDir holds the sockets of one process's servers. A lock on a file in
+// A PrivateDir holds the sockets of one process's servers. A lock on a file in
 // it, which ends with the process however it dies, tells it from a stale one.
-type privateDir struct {
-	path string
+type PrivateDir struct {
+	Path string
 	lock *os.File
 }
 
-// openPrivateDir makes a directory and sweeps those that dead processes left.
-func openPrivateDir() (*privateDir, error) {
+// OpenPrivateDir makes a directory and sweeps those that dead processes left.
+func OpenPrivateDir() (*PrivateDir, error) {
 	sweep()
 	// It gets its final name only once it is locked: another process that sweeps
 	// must not see it without.
@@ -321,7 +331,7 @@ func openPrivateDir() (*privateDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a directory for the server: %w", err)
 	}
-	fail := func(err error) (*privateDir, error) {
+	fail := func(err error) (*PrivateDir, error) {
 		_ = os.RemoveAll(path)
 		return nil, fmt.Errorf("a directory for the server: %w", err)
 	}
@@ -344,11 +354,12 @@ func openPrivateDir() (*privateDir, error) {
 		path = final
 		return fail(fmt.Errorf("the name %s is too long for a socket; set TMPDIR to a shorter one", final))
 	}
-	return &privateDir{path: final, lock: lock}, nil
+	return &PrivateDir{Path: final, lock: lock}, nil
 }
 
-func (d *privateDir) remove() {
-	_ = os.RemoveAll(d.path)
+// Remove removes the directory with all that is in it.
+func (d *PrivateDir) Remove() {
+	_ = os.RemoveAll(d.Path)
 	_ = d.lock.Close()
 }
 
