@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,11 @@ type Access struct {
 	Counts        bool          // the server counts commands by connection
 	Node          bool          // one of several: that a replica takes no writes is an answer
 	Kill          func()        // ends the server's process; nil if there is none
+
+	// Speak sends commands down one connection, and reads the replies into them,
+	// in go-redis's place: that one allocates whatever a server announces, and
+	// believes that replies come in step. nil where the server can be trusted.
+	Speak func(wire net.Conn) func(sent []redis.Cmder) error
 }
 
 // Client gives a client of the server that is no run's, for the one that keeps it.

@@ -75,7 +75,12 @@ func (c *Command) send(cat *Catalogue, flushing []any) (words []any, ok bool) {
 		copy(words, c.words)
 		words[0], words[1] = "EVALSHA", sha
 		return words, ok
-	case plain, own:
+	case own:
+		if cat.functions {
+			words = append([]any{"FCALL", functionName(c.words[1])}, c.words[2:]...)
+			return words, true
+		}
+	case plain:
 	}
 	return c.words, len(c.words) > 0
 }

@@ -41,6 +41,8 @@ type Link struct {
 	closed  bool
 	drained chan struct{} // closed once the server is done with it; nil before
 
+	speak func([]redis.Cmder) error // in go-redis's place; nil for none
+
 	tally *tally // for a connection whose commands are counted
 }
 
@@ -77,6 +79,9 @@ func (a *Access) Dial(ctx, life context.Context, number int, study, counting boo
 	}
 	l := &Link{to: a, number: number, study: study, wire: &wire{Conn: raw}}
 	l.forget = context.AfterFunc(life, l.wire.cut)
+	if a.Speak != nil {
+		l.speak = a.Speak(l.wire)
+	}
 	opt := options(a.Network, a.Addr, a.Lender)
 	opt.ReadTimeout, opt.WriteTimeout = -2, -2 // the wire has deadlines of its own
 	opt.ReadBufferSize, opt.WriteBufferSize = 8<<10, 8<<10
@@ -220,11 +225,7 @@ func (l *Link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, pa
 	l.wire.begin(time.Now().Add(patience), most)
 	l.unread = true
 	stop := context.AfterFunc(ctx, l.wire.cut)
-	pipe := l.conn.Pipeline()
-	_ = pipe.BatchProcess(ctx, sent...)
-	// go-redis knows deadlines, but not that a context is called off; the wire
-	// knows both.
-	_, err := pipe.Exec(context.Background())
+	err := l.exchange(ctx, sent)
 	cutOff := !stop()
 	if cutOff {
 		l.spoilt = true
@@ -250,6 +251,19 @@ func (l *Link) roundTrip(ctx context.Context, sent []redis.Cmder, most int64, pa
 		return fmt.Errorf("%w: nothing within %v", ErrLate, patience)
 	}
 	return fmt.Errorf("%w: %w", ErrDown, err)
+}
+
+// exchange writes the pipeline and reads its replies into it.
+func (l *Link) exchange(ctx context.Context, sent []redis.Cmder) error {
+	if l.speak != nil {
+		return l.speak(sent)
+	}
+	pipe := l.conn.Pipeline()
+	_ = pipe.BatchProcess(ctx, sent...)
+	// go-redis knows deadlines, but not that a context is called off; the wire
+	// knows both.
+	_, err := pipe.Exec(context.Background())
+	return err
 }
 
 // values gives the replies to commands, or says why they are none of a run's.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +29,41 @@ var (
 type Catalogue struct {
 	sources map[string]string // by SHA1
 	named   map[string]any    // the SHA1 by name, as go-redis takes it
+
+	functions bool // the sandbox's own are called as functions
+}
+
+// Library is the sandbox's own scripts as a library of functions. Functions have
+// an interpreter that scripts can't reach: what a hostile script does to its own
+// (CVE-2025-46818) doesn't change what they answer.
+func Library() string {
+	var b strings.Builder
+	b.WriteString("#!lua name=sandbox\n")
+	for _, f := range []struct{ name, source string }{{"peek", peekSource}, {"lapse", lapseSource}, {"state", stateSource}} {
+		fmt.Fprintf(&b, "redis.register_function('%s', function(KEYS, ARGV)\n%s\nend)\n", f.name, f.source)
+	}
+	return b.String()
+}
+
+// functionName is the name in Library of one of the sandbox's own scripts.
+func functionName(sha any) string {
+	switch own := ownScripts(); sha {
+	case own.peek:
+		return "peek"
+	case own.lapse:
+		return "lapse"
+	}
+	return "state"
+}
+
+// Foreign takes scripts that are not the course's own, by name, for a server that
+// has Library.
+func Foreign(scripts map[string]string) Catalogue {
+	c := Catalogue{sources: map[string]string{}, named: map[string]any{}, functions: true}
+	for name, source := range scripts {
+		c.named[name] = c.add(source)
+	}
+	return c
 }
 
 // ownScripts are the SHA1s of the sandbox's own, as go-redis takes them.
