@@ -38,7 +38,7 @@ generate:   ## Go code from the templates
 
 bench:      ## speed, as ratios measured in one run
 	@.ci/get valkey nginx wrk
-	LOCKSTEP_BENCH=1 go test -p 1 -count=1 -v -run '^TestBench' ./tests/bench ./figures/explore | grep -v '^[=-]'
+	LOCKSTEP_BENCH=1 go test -p 1 -count=1 -v -run '^TestBench' ./tests/bench ./figures/explore ./sandbox/contained | grep -v '^[=-]'
 
 shots:      ## screenshots of the main states, into shots/
 	@.ci/get valkey chromium
