@@ -25,6 +25,7 @@ import (
 	"lockstep/figures/explore"
 	"lockstep/figures/run"
 	"lockstep/lua"
+	"lockstep/sandbox/contained"
 	"lockstep/sandbox/fleet"
 	"lockstep/sandbox/server"
 	"lockstep/sandbox/sql"
@@ -42,6 +43,7 @@ type options struct {
 	Check    checkCommand    `cmd:"" help:"Run every path of every figure and compare it with what the dives state."`
 	Health   healthCommand   `cmd:"" help:"Ask a running site whether its figures can run."`
 	Embedded embeddedCommand `cmd:"" hidden:"" name:"embedded-server" help:"Run the simulated server."`
+	Contain  containCommand  `cmd:"" hidden:"" name:"contained-server" help:"Confine this process and become a server."`
 }
 
 func main() {
@@ -267,3 +269,11 @@ func (embeddedCommand) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+type containCommand struct {
+	Cell string `arg:"" help:"What to become, and how confined."`
+}
+
+// Run is the child process of a site that starts a server for a visitor's script. It
+// returns only where that failed.
+func (c containCommand) Run() error { return contained.Run(c.Cell) }

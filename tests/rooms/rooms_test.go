@@ -31,24 +31,25 @@ const (
 // rooms are the packages and what of ours each may import. A new arrow is a
 // decision: it stands here or the test fails. Tests may import what they like.
 var rooms = map[string]string{
-	"cmd/site":         "content figures figures/explore figures/run handlers lua sandbox/fleet sandbox/server sandbox/sql",
-	"handlers":         "components components/card components/chart content figures figures/explore figures/run lua sandbox static",
-	"components":       "components/card components/say content figures sandbox static",
-	"components/card":  "components/chart components/say figures figures/expr sandbox",
-	"components/chart": "components/say figures figures/expr sandbox",
-	"components/say":   "figures figures/expr sandbox",
-	"content":          "figures figures/read lua",
-	"figures/run":      "figures figures/explore figures/expr sandbox sandbox/fleet sandbox/server sandbox/sql",
-	"figures/explore":  "figures figures/expr sandbox",
-	"figures/read":     "figures figures/expr lua sandbox sandbox/sql",
-	"figures":          "figures/expr sandbox",
-	"figures/expr":     "sandbox",
-	"sandbox/fleet":    "sandbox sandbox/server",
-	"sandbox/server":   "sandbox",
-	"sandbox/sql":      "sandbox",
-	"sandbox":          "",
-	"lua":              "",
-	"static":           "",
+	"cmd/site":          "content figures figures/explore figures/run handlers lua sandbox/contained sandbox/fleet sandbox/server sandbox/sql",
+	"handlers":          "components components/card components/chart content figures figures/explore figures/run lua sandbox static",
+	"components":        "components/card components/say content figures sandbox static",
+	"components/card":   "components/chart components/say figures figures/expr sandbox",
+	"components/chart":  "components/say figures figures/expr sandbox",
+	"components/say":    "figures figures/expr sandbox",
+	"content":           "figures figures/read lua",
+	"figures/run":       "figures figures/explore figures/expr sandbox sandbox/fleet sandbox/server sandbox/sql",
+	"figures/explore":   "figures figures/expr sandbox",
+	"figures/read":      "figures figures/expr lua sandbox sandbox/sql",
+	"figures":           "figures/expr sandbox",
+	"figures/expr":      "sandbox",
+	"sandbox/fleet":     "sandbox sandbox/server",
+	"sandbox/contained": "sandbox sandbox/server",
+	"sandbox/server":    "sandbox",
+	"sandbox/sql":       "sandbox",
+	"sandbox":           "",
+	"lua":               "",
+	"static":            "",
 }
 
 // libraries are those that only one part of the project may know.
@@ -62,6 +63,8 @@ var libraries = map[string]string{
 	"github.com/ncruces":         "sandbox/sql",
 	"github.com/alicebob":        "sandbox/server",
 	"github.com/alecthomas/kong": "cmd/site",
+	"github.com/landlock-lsm":    "sandbox/contained",
+	"github.com/elastic":         "sandbox/contained",
 }
 
 // A room is a package as its files have it.
