@@ -309,7 +309,7 @@ func (p *process) lend(ctx, life context.Context, scripts map[string]string, f f
 	known := sandbox.Foreign(scripts)
 	access := &sandbox.Access{
 		Network: "unix", Addr: p.socket, Runner: p.reader, Scripts: &known,
-		Flush: []any{"FLUSHDB", "SYNC"}, Answer: p.limits.Deadline + time.Second, ReplyBytes: 4 << 20,
+		Flush: []any{"FLUSHDB", "SYNC"}, Answer: p.limits.Deadline + time.Second, ReplyBytes: mostTogether + 1<<20,
 		Kill: func() { _ = p.cmd.Process.Kill() }, Speak: p.speak,
 	}
 	link, err := access.Dial(ctx, life, 0, false, false)

@@ -16,6 +16,9 @@ import (
 // server may hold 1 MB of them.
 const inFlight = 128
 
+// mostTogether is how many bytes the replies to one pipeline may have.
+const mostTogether = 4 << 20
+
 // A speaker is one connection of a run. What the sandbox itself sends, it sends as
 // another user than scripts run as, who may empty the database and list its keys.
 // After each script the server must give back a word that the script can't know:
@@ -26,6 +29,7 @@ type speaker struct {
 	read   reader
 	secret string
 	asked  int
+	left   int  // bytes that the replies may still have
 	keeper bool // who the connection is now
 	multi  bool // between MULTI and EXEC, where nothing may be put in
 }
@@ -33,6 +37,7 @@ type speaker struct {
 func (p *process) speak(wire net.Conn) func([]redis.Cmder) error {
 	s := &speaker{to: p, wire: wire, read: reader{from: bufio.NewReader(wire)}, secret: rand.Text()}
 	return func(sent []redis.Cmder) error {
+		s.left = mostTogether
 		for len(sent) > 0 {
 			n := min(inFlight, len(sent))
 			if err := s.exchange(sent[:n], n == len(sent)); err != nil {
@@ -98,6 +103,9 @@ func (s *speaker) replies(all []expected) error {
 		reply, err := s.read.reply()
 		if err != nil {
 			return err
+		}
+		if s.left -= mostBytes - s.read.bytes; s.left < 0 {
+			return fmt.Errorf("%w: all of them are longer than %d bytes", errReply, mostTogether)
 		}
 		if e.cmd != nil {
 			s.to.noteReply(e.cmd, reply)
