@@ -14,7 +14,7 @@ var errElsewhere = errors.New("scripts are contained on Linux only")
 // Run confines nothing here.
 func Run(string) error { return errElsewhere }
 
-func attributes(bool) *syscall.SysProcAttr { return nil }
+func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func peer(net.Conn) (int, error) { return 0, errElsewhere }
 

@@ -255,6 +255,7 @@ func TestUnavailable(t *testing.T) {
 		if _, err := p.Use(t.Context(), nil, func(*sandbox.DB) error { return nil }); !errors.Is(err, sandbox.ErrDown) {
 			t.Errorf("%s: Use = %v, want ErrDown", test.server, err)
 		}
+		eventually(t, 10*time.Second, test.server+" left no process", func() bool { return len(under(p.dir.Path)) == 0 })
 	}
 }
 

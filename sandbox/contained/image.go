@@ -64,6 +64,8 @@ func (p *Pool) resolve() (*image, error) {
 		return nil, err
 	}
 	defer once.stop()
+	// A wrapper that forks the server, and may have ended, leaves it in its group.
+	defer func() { _ = syscall.Kill(-once.cmd.Process.Pid, syscall.SIGKILL) }()
 	ctx, cancel := context.WithTimeout(p.life, startWait)
 	defer cancel()
 	wire, err := once.dial(ctx)

@@ -5,26 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// under are the processes whose working directory is within a directory.
-func under(dir string) (all []int) {
-	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, link := range links {
-		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, dir) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-			all = append(all, pid)
-		}
-	}
-	return all
-}
 
 // TestKilled kills a site with -9 while a script is at work: no server outlives it, and
 // the next start removes what is left.

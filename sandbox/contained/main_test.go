@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,4 +86,16 @@ func line(t testing.TB, text string) sandbox.Command {
 		t.Fatal(err)
 	}
 	return sandbox.Cmd(args...)
+}
+
+// under are the processes whose working directory is within a directory.
+func under(dir string) (all []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range links {
+		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, dir) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			all = append(all, pid)
+		}
+	}
+	return all
 }
