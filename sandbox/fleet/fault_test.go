@@ -217,11 +217,11 @@ func holdClusters() {
 	}
 	s := Open(beside, 2)
 	hold := func(c *Cluster) error {
-		fmt.Print("ready")
+		said := []any{"ready"}
 		for _, pid := range c.set.pids() {
-			fmt.Print(" ", pid)
+			said = append(said, pid)
 		}
-		fmt.Println()
+		fmt.Println(said...) // in one write, for two sets do so
 		select {}
 	}
 	go func() { fmt.Println("error", s.Replicated(context.Background(), 1, hold)) }()
