@@ -65,6 +65,14 @@ func Open(beside *server.Server, sets int) *Fleet {
 	return c
 }
 
+// Sets tells how many runs have servers at once, of each kind; none without a fleet.
+func (c *Fleet) Sets() int {
+	if c == nil {
+		return 0
+	}
+	return c.sets
+}
+
 func (c *Fleet) pool(what shape) *pool {
 	if what.replicas > 0 {
 		return c.replicated

@@ -175,6 +175,10 @@ func (s *slot) drop() {
 	}
 }
 
+// Places tells how many single runs and how many explorations have databases at
+// once.
+func (s *Server) Places() (runs, explorations int) { return cap(s.runs), cap(s.studies) }
+
 // Engine names the server that answers.
 func (s *Server) Engine() sandbox.Engine { return s.keeper.facts().engine }
 

@@ -136,6 +136,9 @@ func (s *Store) Use(ctx context.Context, f func(*Run) error) error {
 	return f(r)
 }
 
+// Places tells how many runs have databases at once.
+func (s *Store) Places() int { return cap(s.slots) }
+
 // take waits for a database that may be made, a little while.
 func (s *Store) take(ctx context.Context) error {
 	if ctx.Err() != nil {
