@@ -12,6 +12,7 @@ import (
 	"lockstep/figures"
 	"lockstep/figures/explore"
 	"lockstep/figures/run"
+	"lockstep/handlers/admission"
 	"lockstep/sandbox"
 )
 
@@ -43,6 +44,7 @@ func explain(err error) *problem {
 		servers  *run.ServersError
 		schedule *explore.ScheduleError
 		fault    figures.Fault
+		refused  *admission.Refused
 		http4    *echo.HTTPError
 	)
 	switch {
@@ -58,7 +60,9 @@ func explain(err error) *problem {
 		return &problem{status: http.StatusInternalServerError, title: "This figure has a fault", text: "This figure can't be run as it is written; `site check` tells its authors why.", cause: err}
 	case errors.As(err, &servers):
 		return &problem{status: http.StatusNotImplemented, title: "Not on this server", text: sentence(servers.Error()), cause: err}
-	case errors.Is(err, sandbox.ErrBusy):
+	case errors.As(err, &refused) && refused.Reason == admission.Ceiling:
+		return &problem{status: http.StatusTooManyRequests, title: "Too many runs", text: "Figures are run from your address faster than this site allows; try again in a moment.", after: "1", cause: err}
+	case errors.As(err, &refused), errors.Is(err, sandbox.ErrBusy):
 		return &problem{status: http.StatusTooManyRequests, title: "Busy", text: "The sandbox is busy; try again in a moment.", after: "1", cause: err}
 	case errors.Is(err, sandbox.ErrDown):
 		return &problem{status: http.StatusServiceUnavailable, title: "The sandbox is restarting", text: "The sandbox is restarting; try again in a moment.", after: "2", cause: err}
@@ -80,8 +84,6 @@ func fromEcho(e *echo.HTTPError) *problem {
 		return notFound("There is no page at this address.")
 	case http.StatusMethodNotAllowed:
 		return &problem{status: e.Code, title: "Not that way", text: "This address answers GET only.", cause: e}
-	case http.StatusTooManyRequests:
-		return &problem{status: e.Code, title: "Too many runs", text: "You run figures faster than this site allows; try again in a moment.", after: "1", cause: e}
 	}
 	return &problem{status: e.Code, title: http.StatusText(e.Code), text: sentence(http.StatusText(e.Code)), cause: e}
 }
@@ -130,8 +132,12 @@ func (s *Site) fail(err error, c echo.Context) {
 }
 
 // note keeps the cause in the log; a visitor's mistakes are worth less there
-// than ours.
+// than ours, and refusals come by the thousand.
 func (s *Site) note(c echo.Context, p *problem) {
+	if p.status == http.StatusTooManyRequests {
+		s.refused.add(p.cause)
+		return
+	}
 	attrs := []any{"path", c.Request().URL.Path, "status", p.status, "cause", p.cause}
 	switch {
 	case p.status == statusGone || p.status == http.StatusNotFound:

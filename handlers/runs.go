@@ -46,17 +46,18 @@ func (s *Site) runPath(c echo.Context, p *content.Page, figure, path string) err
 	return s.render(c, http.StatusOK, card.Verdict(fig, result))
 }
 
-// run runs a path for a visitor, within what one visitor may ask for.
+// run runs a path for a visitor, when it is that visitor's turn.
 func (s *Site) run(c echo.Context, p *content.Page, fig *figures.Figure, path *figures.Path) (*figures.Result, error) {
-	leave, err := s.allow(c, path)
+	ctx, cancel := s.untilStopped(c.Request().Context())
+	defer cancel()
+	schedule, replays := c.QueryParams()["schedule"]
+	leave, err := s.admit(ctx, c, s.needs(fig, path, replays))
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := s.untilStopped(c.Request().Context())
-	defer cancel()
 	var result *figures.Result
-	if schedule, asked := c.QueryParams()["schedule"]; asked {
+	if replays {
 		result, err = s.runner.Replay(ctx, fig, path, schedule[0])
 	} else {
 		result, err = s.runner.Run(ctx, fig, path)
@@ -69,20 +70,6 @@ func (s *Site) run(c echo.Context, p *content.Page, fig *figures.Figure, path *f
 		c.Response().Header().Set("Retry-After", "2")
 	}
 	return result, nil
-}
-
-// allow lets a visitor run a path, within what one visitor may ask for; leave
-// ends the run.
-func (s *Site) allow(c echo.Context, path *figures.Path) (leave func(), err error) {
-	if s.limits != nil {
-		if ok, err := s.limits.Allow(c.RealIP()); err != nil || !ok {
-			return nil, echo.NewHTTPError(http.StatusTooManyRequests)
-		}
-	}
-	if !path.Timed() {
-		return func() {}, nil
-	}
-	return s.timed.enter(c.RealIP())
 }
 
 // untilStopped ends with the request, and when the site stops.

@@ -12,25 +12,26 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
-	"golang.org/x/time/rate"
 
 	"lockstep/components"
 	"lockstep/content"
 	"lockstep/figures/run"
+	"lockstep/handlers/admission"
 	"lockstep/lua"
 	"lockstep/static"
 )
 
 // Settings are what an operator may choose.
 type Settings struct {
-	Reload  bool         // look for changed dives at every request
-	Gallery bool         // serve /gallery, every figure in every state
-	Rate    float64      // runs a second for one visitor; 0 sets no limit
-	Proxies []*net.IPNet // whose X-Forwarded-For is believed
+	Reload   bool         // look for changed dives at every request
+	Gallery  bool         // serve /gallery, every figure in every state
+	Capacity int          // what may be under way at once, in single runs; as much as machine and sandbox bear if 0
+	Ceiling  float64      // runs a second of one address, all its visitors together; 0 sets none
+	Key      []byte       // signs the ids of visitors; one is made up if it is empty
+	Proxies  []*net.IPNet // whose X-Forwarded-For is believed
 }
 
 // Site is the course on the web.
@@ -42,8 +43,11 @@ type Site struct {
 	log      *slog.Logger
 	assets   *static.Assets
 	files    map[string]*document // static files by address
-	limits   *middleware.RateLimiterMemoryStore
-	timed    timedRuns
+	gate     *admission.Gate
+	queue    *admission.Queue
+	capacity int // of the queue, in single runs
+	refused  *refusals
+	proxy    proxyWatch
 	stopped  context.Context // ends the runs that are under way
 	stop     context.CancelFunc
 
@@ -57,16 +61,14 @@ func New(fsys fs.FS, scripts lua.Scripts, course *content.Course, runner *run.Ru
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{fsys: fsys, scripts: scripts, runner: runner, settings: settings, log: log, assets: assets, files: map[string]*document{}, timed: timedRuns{by: map[string]int{}}}
+	s := &Site{fsys: fsys, scripts: scripts, runner: runner, settings: settings, log: log, assets: assets, files: map[string]*document{}}
 	s.stopped, s.stop = context.WithCancel(context.Background())
 	for _, f := range assets.Files() {
 		s.files[static.Prefix+f.Name] = newDocument(f.Type, f.Body, "public, max-age=31536000, immutable")
 	}
-	if settings.Rate > 0 {
-		s.limits = middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
-			Rate: rate.Limit(settings.Rate), Burst: int(3*settings.Rate) + 1, ExpiresIn: 3 * time.Minute,
-		})
-	}
+	s.gate = admission.NewGate(settings.Key, settings.Ceiling)
+	s.queue, s.capacity = newQueue(runner.Room(), settings.Capacity)
+	s.refused = newRefusals(log)
 	s.files["/robots.txt"] = newDocument("text/plain; charset=utf-8", []byte(robots), "public, max-age=86400")
 	ed, err := s.print(course)
 	if err != nil {
@@ -102,9 +104,12 @@ func (s *Site) Handler() http.Handler {
 	return e
 }
 
-// Stop ends the runs that are under way, so that streams don't hold up the end
-// of the program.
-func (s *Site) Stop() { s.stop() }
+// Stop ends the runs that wait or are under way, so that they don't hold up the
+// end of the program.
+func (s *Site) Stop() {
+	s.stop()
+	s.refused.tell()
+}
 
 // clientIP tells who a visitor is: the peer, unless the peer is a proxy that
 // the operator has named.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,46 +16,7 @@ import (
 	"lockstep/components/chart"
 	"lockstep/content"
 	"lockstep/figures"
-	"lockstep/sandbox"
 )
-
-// Bounds of paths that run in real time: they hold a database for seconds.
-const (
-	maxTimedRuns  = 50 // at once; the sandbox has a few databases more
-	maxTimedReads = 2  // at once for one visitor
-)
-
-// timedRuns counts who runs what in real time.
-type timedRuns struct {
-	mu  sync.Mutex
-	all int
-	by  map[string]int
-}
-
-// enter takes a place for a visitor; leave gives it back.
-func (t *timedRuns) enter(visitor string) (leave func(), err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.by[visitor] >= maxTimedReads {
-		return nil, &problem{
-			status: http.StatusTooManyRequests, title: "Two runs already", after: "1",
-			text: "Two of your runs are still under way; try again when one has ended.", cause: errors.New("too many timed runs of one visitor"),
-		}
-	}
-	if t.all >= maxTimedRuns {
-		return nil, sandbox.ErrBusy
-	}
-	t.all++
-	t.by[visitor]++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.all--
-		if t.by[visitor]--; t.by[visitor] == 0 {
-			delete(t.by, visitor)
-		}
-	}, nil
-}
 
 // wantsStream tells whether a request asks for server-sent events.
 func wantsStream(c echo.Context) bool {
@@ -73,7 +33,9 @@ func wantsStream(c echo.Context) bool {
 //	verdict  the part of the page that shows the finished run, as HTML
 //	trouble  a sentence, where the run failed
 func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path *figures.Path) error {
-	leave, err := s.allow(c, path)
+	ctx, cancel := s.untilStopped(c.Request().Context())
+	defer cancel()
+	leave, err := s.admit(ctx, c, s.needs(fig, path, false))
 	if err != nil {
 		return err
 	}
@@ -88,8 +50,6 @@ func (s *Site) stream(c echo.Context, p *content.Page, fig *figures.Figure, path
 	c.Response().WriteHeader(http.StatusOK)
 	out.send("begin", []byte("{}"))
 
-	ctx, cancel := s.untilStopped(c.Request().Context())
-	defer cancel()
 	told := &feed{more: make(chan struct{}, 1)}
 	var result *figures.Result
 	done := make(chan struct{})

@@ -65,6 +65,17 @@ function announce(text) {
   requestAnimationFrame(() => { say.textContent = text; });
 }
 
+// Who runs figures in this tab: an id from the site, or "new" to be given one.
+// Without it the tab shares the turn of everybody at its address.
+let visitor = 'new';
+try { visitor = sessionStorage.getItem('lockstep.visitor') ?? visitor; } catch { /* Storage is closed to this page. */ }
+
+function keep(id) {
+  if (!id) return;
+  visitor = id;
+  try { sessionStorage.setItem('lockstep.visitor', id); } catch { /* It lasts as long as this page. */ }
+}
+
 class Figure {
   constructor(root) {
     this.root = root;
@@ -250,9 +261,10 @@ class Figure {
     const stream = this.timed(path) && abort;
     const query = schedule === undefined ? '' : `?schedule=${encodeURIComponent(schedule)}`;
     const reply = await fetch(`${this.root.dataset.src}/${path}${query}`, {
-      headers: { Accept: stream ? 'text/event-stream, text/html' : 'text/html' },
+      headers: { Accept: stream ? 'text/event-stream, text/html' : 'text/html', 'Lockstep-Visitor': visitor },
       signal: abort?.signal,
     });
+    keep(reply.headers.get('Lockstep-Visitor'));
     const html = stream && reply.ok ? await (await module('timed')).follow(this, reply, abort.signal) : await reply.text();
     const { content } = Object.assign(document.createElement('template'), { innerHTML: html });
     const verdict = content.querySelector('.verdict');

@@ -16,7 +16,8 @@ import (
 
 type serveCommand struct {
 	Addr    string   `help:"Listen here." env:"LOCKSTEP_ADDR" default:"localhost:8080" placeholder:"HOST:PORT"`
-	Rate    float64  `help:"Runs a second that one visitor may ask for; 0 sets no limit." env:"LOCKSTEP_RATE" default:"20"`
+	Ceiling float64  `help:"Runs a second that one address may ask for, all its visitors together; 0 sets no ceiling." env:"LOCKSTEP_CEILING" default:"1000" placeholder:"N"`
+	Key     string   `help:"Sign the ids of visitors with this, 16 bytes or more, so that several replicas know each other's; else with something random." env:"LOCKSTEP_KEY" placeholder:"SECRET"`
 	Proxy   []string `help:"Believe X-Forwarded-For from these networks." env:"LOCKSTEP_PROXY" placeholder:"CIDR"`
 	Gallery bool     `help:"Serve /gallery: figures in every state." env:"LOCKSTEP_GALLERY"`
 }
@@ -25,6 +26,9 @@ type serveCommand struct {
 // longer used is collected at once. The program itself adds some 30 MB to what
 // the system counts.
 const memoryLimit = 96 << 20
+
+// minKey is the fewest bytes of a key that nobody guesses.
+const minKey = 16
 
 // Run serves until the context ends. It refuses to start on a bad dive, naming
 // all that is wrong.
@@ -44,6 +48,9 @@ func (cmd serveCommand) Run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
+	if n := len(cmd.Key); n > 0 && n < minKey {
+		return fmt.Errorf("--key has %d bytes, and %d or more are wanted; `openssl rand -hex 16` gives some", n, minKey)
+	}
 	fsys, scripts, course, err := opts.course()
 	if err != nil {
 		return err
@@ -59,7 +66,7 @@ func (cmd serveCommand) Run(ctx context.Context, opts *options) error {
 	}
 	defer close()
 	site, err := handlers.New(fsys, scripts, course, runner, log, handlers.Settings{
-		Reload: opts.Content != "", Gallery: cmd.Gallery, Rate: cmd.Rate, Proxies: proxies,
+		Reload: opts.Content != "", Gallery: cmd.Gallery, Ceiling: cmd.Ceiling, Key: []byte(cmd.Key), Proxies: proxies,
 	})
 	if err != nil {
 		return err

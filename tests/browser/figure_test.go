@@ -488,7 +488,7 @@ func TestLeaveBeforeAnswer(t *testing.T) {
 // TestServerAway asks for runs that can't be had: the recorded verdict stays, and
 // says why in words.
 func TestServerAway(t *testing.T) {
-	limited := course.Open(t, course.Setup{Settings: handlers.Settings{Rate: 0.001}})
+	limited := course.Open(t, course.Setup{Settings: handlers.Settings{Ceiling: 0.001}})
 	if a := course.Fetch(t, limited.URL+course.Hub+"/figures/race/a", course.JSON); a.Code != http.StatusOK {
 		t.Fatalf("the first run answers %d", a.Code)
 	}
@@ -505,7 +505,7 @@ func TestServerAway(t *testing.T) {
 		instead func(http.ResponseWriter, *http.Request)
 		want    string
 	}{
-		"too many runs":       {limited.Handler, nil, "You run figures faster than this site allows"},
+		"too many runs":       {limited.Handler, nil, "Figures are run from your address faster than this site allows"},
 		"the sandbox is away": {closed.Handler, nil, "The sandbox is restarting"},
 		"429 of a proxy":      {nil, words(429, ""), "The sandbox is busy."},
 		"503 of a proxy":      {nil, words(503, "<h1>503</h1>"), "The sandbox is restarting."},

@@ -152,51 +152,6 @@ func proxied(t *testing.T, upstream string) string {
 server { listen ADDRESS; location / { proxy_pass %s; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; } }`, upstream))
 }
 
-// TestStreamBound holds as many runs as one visitor may, and gives them up.
-func TestStreamBound(t *testing.T) {
-	s := course.Open(t, course.Setup{Settings: fromProxy(t)})
-	c := course.Client(t, 8)
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	for range 2 {
-		run, err := follow(ctx, c, s.URL+longRun, visitor(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer run.Body.Close()
-		if kind, _, err := run.next(); kind != "begin" {
-			t.Fatal(kind, err)
-		}
-	}
-	third, err := follow(t.Context(), c, s.URL+longRun, visitor(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if words, _ := io.ReadAll(third.Body); third.StatusCode != http.StatusTooManyRequests || third.Header.Get("Retry-After") == "" || !strings.Contains(string(words), "Two of your runs") {
-		t.Errorf("a third run: %s %s", third.Status, words)
-	}
-	third.Body.Close()
-	other, err := follow(ctx, c, s.URL+longRun, visitor(2))
-	if err != nil || other.StatusCode != http.StatusOK {
-		t.Fatalf("another visitor's run: %v, %v", other, err)
-	}
-	defer other.Body.Close()
-	// Who leaves gives their places back long before the runs would have ended.
-	leave()
-	start := time.Now()
-	course.Eventually(t, 5*time.Second, "the runs of a visitor who left have ended", func() bool {
-		again, err := follow(t.Context(), c, s.URL+longRun, visitor(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		again.Body.Close()
-		return again.StatusCode == http.StatusOK
-	})
-	if took := time.Since(start); took > 400*time.Millisecond {
-		t.Errorf("the runs of a visitor who left went on for %v", took)
-	}
-}
-
 // TestStreamMemory follows a hundred runs to their ends: nothing is kept of them.
 func TestStreamMemory(t *testing.T) {
 	s := course.Open(t, course.Setup{Settings: fromProxy(t)})

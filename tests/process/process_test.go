@@ -235,6 +235,7 @@ func TestProgramSettings(t *testing.T) {
 		"an unknown flag":        {[]string{"--nonsense"}, "nonsense"},
 		"no such folder":         {[]string{"--content", "/does/not/exist"}, "/does/not/exist"},
 		"a bad proxy":            {[]string{"serve", "--proxy", "10.0.0.0/99", "--addr", "127.0.0.1:0"}, "10.0.0.0/99"},
+		"a short key":            {[]string{"serve", "--key", "secret", "--addr", "127.0.0.1:0"}, "6 bytes"},
 		"a bad address":          {[]string{"serve", "--addr", "nowhere:port"}, "listen"},
 		"no such server":         {[]string{"serve", "--addr", "127.0.0.1:0", "--server", "/does/not/exist"}, "/does/not/exist"},
 		"a URL of nothing":       {[]string{"serve", "--addr", "127.0.0.1:0", "--valkey", "http://x"}, "http"},
@@ -272,7 +273,7 @@ func TestForgedAddress(t *testing.T) {
 			switch {
 			case resp.StatusCode == http.StatusTooManyRequests:
 				n++
-				if resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), `"error":"You run figures faster`) {
+				if resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), `"error":"Figures are run from your address faster`) {
 					t.Errorf("429 %v %s", resp.Header, body)
 				}
 			case resp.StatusCode != http.StatusOK:
@@ -283,17 +284,17 @@ func TestForgedAddress(t *testing.T) {
 	}
 	rotating := func(i int) string { return fmt.Sprintf("203.0.113.%d", i) }
 	const slow = "0.001" // a burst of one, and then none for a long time
-	direct := programs.Serve(t, "--rate", slow)
+	direct := programs.Serve(t, "--ceiling", slow)
 	if n := limited(direct.URL, rotating); n != 19 {
 		t.Errorf("with rotating headers %d of 20 runs were limited, want 19", n)
 	}
 	if a := course.Fetch(t, direct.URL+course.Hub, course.HTML); a.Code != http.StatusOK {
 		t.Errorf("a page answers %d while runs are limited", a.Code)
 	}
-	if a := course.Fetch(t, direct.URL+course.Hub+"?run=race.b", course.HTML); a.Code != http.StatusOK || !strings.Contains(a.Body, "recorded · You run figures faster") {
+	if a := course.Fetch(t, direct.URL+course.Hub+"?run=race.b", course.HTML); a.Code != http.StatusOK || !strings.Contains(a.Body, "recorded · Figures are run from your address faster") {
 		t.Errorf("a page with a run answers %d while runs are limited, without the recorded verdict", a.Code)
 	}
-	behind := programs.Serve(t, "--rate", slow, "--proxy", "127.0.0.0/8")
+	behind := programs.Serve(t, "--ceiling", slow, "--proxy", "127.0.0.0/8")
 	if n := limited(behind.URL, rotating); n != 0 {
 		t.Errorf("behind a proxy %d of 20 visitors were limited, want none", n)
 	}
@@ -302,10 +303,11 @@ func TestForgedAddress(t *testing.T) {
 	}
 }
 
-// TestStreamsAtShutdown ends the program while fifty readers follow runs.
+// TestStreamsAtShutdown ends the program while readers follow as many runs as one core may
+// have in real time.
 func TestStreamsAtShutdown(t *testing.T) {
 	programs.Need(t, "valkey-server")
-	const readers = 50
+	const readers = 16
 	p := programs.Serve(t, "--proxy", "127.0.0.0/8")
 	server := p.Server(t)
 	visitor := course.Client(t, readers)
