@@ -71,17 +71,17 @@ func TestScriptAmongThirty(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Four at once are seventy runs a second that take 60 ms.
-			s := course.Open(t, course.Setup{Settings: handlers.Settings{Capacity: 4, Ceiling: 1000}})
+			site, _, _ := beside(t, course.Visit(t), handlers.Settings{Capacity: 4, Ceiling: 1000})
 			c := course.Client(t, 400)
 			var others, script tally
 			var all sync.WaitGroup
 			const long = 2500 * time.Millisecond
 			all.Go(func() {
-				(&visitor{client: c, id: tt.script}).paced(t, s.URL+tt.url, 10*time.Millisecond, 0, long, &script)
+				(&visitor{client: c, id: tt.script}).paced(t, site+tt.url, 10*time.Millisecond, 0, long, &script)
 			})
 			for i := range 29 {
 				all.Go(func() {
-					(&visitor{client: c, id: "new"}).paced(t, s.URL+tt.url, time.Second, time.Duration(i)*time.Second/29, long, &others)
+					(&visitor{client: c, id: "new"}).paced(t, site+tt.url, time.Second, time.Duration(i)*time.Second/29, long, &others)
 				})
 			}
 			all.Wait()
@@ -103,7 +103,7 @@ func TestSchool(t *testing.T) {
 	if os.Getenv("LOCKSTEP_BENCH") != "" {
 		visitors, long = 1000, 10*time.Second
 	}
-	s := course.Open(t, course.Setup{Settings: handlers.Settings{Ceiling: 1000}})
+	site, _, _ := beside(t, course.Visit(t), handlers.Settings{Ceiling: 1000})
 	c := course.Client(t, visitors)
 	var school tally
 	var all sync.WaitGroup
@@ -111,7 +111,7 @@ func TestSchool(t *testing.T) {
 	for i := range visitors {
 		all.Go(func() {
 			v := &visitor{client: c, id: "new"}
-			v.paced(t, s.URL+hover, 2*time.Second, time.Duration(i)*2*time.Second/time.Duration(visitors), long, &school)
+			v.paced(t, site+hover, 2*time.Second, time.Duration(i)*2*time.Second/time.Duration(visitors), long, &school)
 			if v.id != "new" {
 				withID.Add(1)
 			}
@@ -153,7 +153,7 @@ func TestHundredExplorers(t *testing.T) {
 	const explorers = 100
 	all := []string{}
 	order := &arrivals{next: make(chan struct{}, 2*explorers)}
-	s := course.Open(t, course.Setup{Settings: handlers.Settings{Ceiling: 1000}})
+	s := course.Visit(t)
 	site := httptest.NewServer(order.around(s.Handler))
 	defer site.Close()
 	for _, p := range s.Course.Pages {

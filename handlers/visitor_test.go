@@ -22,12 +22,12 @@ import (
 // TestVisitorID follows an id: it comes with a run that asks for one, whatever
 // becomes of that, and with nothing else.
 func TestVisitorID(t *testing.T) {
-	s := course.Open(t, course.Setup{Settings: handlers.Settings{Ceiling: 1000}})
+	site, _, _ := beside(t, course.Visit(t), handlers.Settings{Ceiling: 1000})
 	c := course.Client(t, 1)
 	given := func(url, shown, accept string) string {
 		t.Helper()
 		v := &visitor{client: c, id: shown}
-		answer, _, err := v.ask(s.URL+url, "Accept", accept)
+		answer, _, err := v.ask(site+url, "Accept", accept)
 		must(t, err)
 		if kept := answer.Header.Get("Cache-Control"); answer.Header.Get("Lockstep-Visitor") != "" && kept != "no-store" && kept != "no-cache" {
 			t.Errorf("%s may be kept, with somebody's id", url)
@@ -124,10 +124,10 @@ func TestProxyMissing(t *testing.T) {
 // leaves gives a place back long before the run would have ended, and who leaves
 // the line takes nobody's.
 func TestLeaving(t *testing.T) {
-	s := course.Open(t, course.Setup{Settings: handlers.Settings{Capacity: 4}}) // two in real time at once
+	site, _, _ := beside(t, course.Visit(t), handlers.Settings{Capacity: 4}) // two in real time at once
 	c := course.Client(t, 8)
 	follow := func(ctx context.Context) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+timed, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, site+timed, nil)
 		if err != nil {
 			return nil, err
 		}

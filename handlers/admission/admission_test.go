@@ -130,12 +130,12 @@ func TestWaited(t *testing.T) {
 		d.ask("a.v.1", admission.Run{Lane: brief, Cost: 1})
 		time.Sleep(time.Second)
 		d.ask("a.w.1", admission.Run{Lane: brief, Cost: 1})
-		time.Sleep(time.Second - 1)
+		time.Sleep(time.Second - time.Nanosecond)
 		synctest.Wait()
 		if len(d.refused) > 0 {
 			t.Errorf("refused early: %v", d.refused)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		refused, ok := errors.AsType[*admission.Refused](d.refused["a.v.1"])
 		if !ok || refused.Reason != admission.Waited || refused.Lane != "brief" || len(d.refused) != 1 {

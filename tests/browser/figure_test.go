@@ -485,6 +485,32 @@ func TestLeaveBeforeAnswer(t *testing.T) {
 	}
 }
 
+// TestVisitor keeps the id that a tab gets with its first run, for all that follow
+// and for the pages that come after.
+func TestVisitor(t *testing.T) {
+	b := openTab(t, desktop)
+	id := func() (id string) {
+		b.js(`sessionStorage.getItem('lockstep.visitor') ?? ''`, &id)
+		return id
+	}
+	b.open(course.Hub)
+	if id() != "" {
+		t.Error("a tab that has run nothing has an id")
+	}
+	var ids []string
+	for _, path := range []string{"a", "b"} {
+		b.point("race", path)
+		b.live("race", path)
+		ids = append(ids, id())
+	}
+	b.open(course.Hub)
+	b.point("race", "a")
+	b.live("race", "a")
+	if ids = append(ids, id()); ids[0] == "" || ids[0] == "new" || len(slices.Compact(ids)) != 1 {
+		t.Errorf("the tab's ids are %q", ids)
+	}
+}
+
 // TestServerAway asks for runs that can't be had: the recorded verdict stays, and
 // says why in words.
 func TestServerAway(t *testing.T) {
