@@ -31,13 +31,14 @@ func TestProgramStops(t *testing.T) {
 	visitor := course.Client(t, 1)
 	done := make(chan course.Answer, 1)
 	go func() {
-		a, err := course.Ask(visitor, p.URL+course.Hub+"/figures/race/crash-without-px", course.JSON)
+		a, err := course.Ask(visitor, p.URL+course.Hub+"/lease-renewal/figures/long-job/none", course.JSON)
 		if err != nil {
 			a.Body = err.Error()
 		}
 		done <- a
 	}()
-	course.Eventually(t, time.Minute, "the request has come", func() bool { return p.Sockets() > before })
+	// The visitor's connection, and those of the two actors and the one that samples.
+	course.Eventually(t, time.Minute, "the run is under way", func() bool { return p.Sockets() >= before+4 })
 	start := time.Now()
 	p.Signal(t, syscall.SIGTERM)
 	if code := p.End(t, 2*time.Second); code != 0 {
