@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 	const runs, readers = 500, 20
 	const mostAtStart, most = 100 << 20, 128 << 20
 	paths := course.Paths(t)
-	p := programs.Serve(t, "--rate", "0")
+	p := programs.Serve(t)
 	start := p.Peak(t)
 	visitor := course.Client(t, readers)
 	jobs := make(chan course.Path)
