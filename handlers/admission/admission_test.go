@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -66,6 +67,13 @@ func (d *desk) ask(name string, run admission.Run) {
 	synctest.Wait()
 }
 
+// refusals are the errors of the runs that did not begin, as they stand now.
+func (d *desk) refusals() map[string]error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.refused)
+}
+
 // end ends runs, one after the other.
 func (d *desk) end(names ...string) {
 	for _, name := range names {
@@ -74,7 +82,7 @@ func (d *desk) end(names ...string) {
 		delete(d.leave, name)
 		d.mu.Unlock()
 		if leave == nil {
-			d.t.Fatalf("%s isn't under way; begun: %v, refused: %v", name, d.begun, d.refused)
+			d.t.Fatalf("%s isn't under way; begun: %v, refused: %v", name, d.begun, d.refusals())
 		}
 		leave()
 		synctest.Wait()
@@ -132,14 +140,14 @@ func TestWaited(t *testing.T) {
 		d.ask("a.w.1", admission.Run{Lane: brief, Cost: 1})
 		time.Sleep(time.Second - time.Nanosecond)
 		synctest.Wait()
-		if len(d.refused) > 0 {
-			t.Errorf("refused early: %v", d.refused)
+		if len(d.refusals()) > 0 {
+			t.Errorf("refused early: %v", d.refusals())
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		refused, ok := errors.AsType[*admission.Refused](d.refused["a.v.1"])
-		if !ok || refused.Reason != admission.Waited || refused.Lane != "brief" || len(d.refused) != 1 {
-			t.Errorf("after two seconds: %v", d.refused)
+		refused, ok := errors.AsType[*admission.Refused](d.refusals()["a.v.1"])
+		if !ok || refused.Reason != admission.Waited || refused.Lane != "brief" || len(d.refusals()) != 1 {
+			t.Errorf("after two seconds: %v", d.refusals())
 		}
 		d.end("a.u.1")
 		d.want("a.u.1", "a.w.1")
@@ -158,8 +166,8 @@ func TestGone(t *testing.T) {
 		d.want("a.u.1", "a.w.1")
 		d.cancel["a.u.2"]()
 		synctest.Wait()
-		if !errors.Is(d.refused["a.u.2"], context.Canceled) {
-			t.Errorf("who went away got %v", d.refused["a.u.2"])
+		if !errors.Is(d.refusals()["a.u.2"], context.Canceled) {
+			t.Errorf("who went away got %v", d.refusals()["a.u.2"])
 		}
 		d.end("a.u.1")
 		d.want("a.u.1", "a.w.1", "a.v.1")
@@ -181,13 +189,13 @@ func TestCrowded(t *testing.T) {
 		d.ask("a.v.1", run)
 		d.ask("b.w.1", run)
 		for _, name := range []string{"a.u.4", "a.u.3"} {
-			if refused, ok := errors.AsType[*admission.Refused](d.refused[name]); !ok || refused.Reason != admission.Crowded {
-				t.Errorf("%s: %v", name, d.refused[name])
+			if refused, ok := errors.AsType[*admission.Refused](d.refusals()[name]); !ok || refused.Reason != admission.Crowded {
+				t.Errorf("%s: %v", name, d.refusals()[name])
 			}
 		}
 		d.drain()
-		if len(d.begun) != 5 || len(d.refused) != 2 {
-			t.Errorf("begun %v, refused %v", d.begun, d.refused)
+		if len(d.begun) != 5 || len(d.refusals()) != 2 {
+			t.Errorf("begun %v, refused %v", d.begun, d.refusals())
 		}
 	})
 }

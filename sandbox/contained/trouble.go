@@ -38,7 +38,7 @@ func (t *Trouble) Error() string { return string(t.Kind) + ": " + t.Text }
 // What the server adds to the error of a script that it stopped, and where it says
 // that a line is.
 var (
-	raised   = regexp.MustCompile(` script: ([0-9a-f]{40}), on @user_script:(\d+)\.$`)
+	raised   = regexp.MustCompile(` script:(?: [0-9a-f]{40},)? on @user_script:(\d+)\.$`) // Valkey 9 leaves the SHA1 out
 	compiled = regexp.MustCompile(`user_script:(\d+): `)
 	uncaught = "Error compiling script (new function): "
 )
@@ -51,7 +51,7 @@ func fromScript(text string) *Trouble {
 	}
 	t := &Trouble{Kind: Script}
 	if at := raised.FindStringSubmatch(text); at != nil {
-		t.Line, _ = strconv.Atoi(at[2])
+		t.Line, _ = strconv.Atoi(at[1])
 		text = strings.TrimSuffix(text, at[0])
 		text = strings.TrimSuffix(text, " script")
 	} else if strings.Contains(text, uncaught) {
