@@ -83,7 +83,7 @@ func firstTimed(f *figures.Figure, p *figures.Path) *figures.Path {
 
 func trackClass(k trackKind) string { return [...]string{"actor", "key", "value"}[k] }
 
-// bothWords say how many believe they hold the key.
+// bothWords say how many believe they hold it.
 func bothWords(c *chart) string {
 	holding := 0
 	for _, t := range c.Tracks {
@@ -92,18 +92,22 @@ func bothWords(c *chart) string {
 		}
 	}
 	if holding == 2 {
-		return "both believe they hold the key"
+		return "both believe they hold it"
 	}
-	return "more than one believes it holds the key"
+	return "several believe they hold it"
 }
 
-// bothAt is where these words stand: at the beginning, or at the end where
-// there is no room before the axis ends.
-func bothAt(c *chart, s stretch) int64 {
-	if s.From*3 > c.Length*2 {
-		return s.To
+// bothAt is where these words stand, and from which of their ends: at the
+// beginning of a stretch in the first third of the axis, at the end of one that
+// reaches the last third, or else in its middle. So they fit a narrow screen.
+func bothAt(c *chart, s stretch) (at int64, class string) {
+	switch {
+	case s.From*3 <= c.Length:
+		return s.From, ""
+	case s.To*3 >= 2*c.Length:
+		return s.To, "last"
 	}
-	return s.From
+	return (s.From + s.To) / 2, "mid"
 }
 
 // until is the i-th value's span up to the next.
