@@ -50,8 +50,9 @@ type Path struct {
 	Sample   *Sample     // what is read along the way of a path in real time
 	Loads    []Load      // set in place of Steps: many clients at once
 	Observe  []Observation
-	Verdicts []Rule // the path's own, then the figure's
-	Static   string // the verdict where nothing can run; may be empty
+	Verdicts []Rule    // the path's own, then the figure's
+	Static   string    // the verdict where nothing can run; may be empty
+	Exercise *Exercise // what the path asks of readers; nil for most
 	Line     int
 }
 

@@ -172,7 +172,7 @@ func (p *Pool) Close() error {
 // on with the error reply as a result, and err is f's; of any other kind f was cut
 // short, and err is nil. Otherwise err is f's own or a failure of the sandbox: a
 // deadline that passed although the script had hardly begun is ErrLate.
-func (p *Pool) Use(ctx context.Context, scripts map[string]string, f func(*sandbox.DB) error) (trouble *Trouble, err error) {
+func (p *Pool) Use(ctx context.Context, scripts map[string]string, f func(*sandbox.DB) error) (trouble *sandbox.Trouble, err error) {
 	if err := p.Available(); err != nil {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrDown, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // grade runs one script as a grading does: a clean database, the script, and a look at
 // what is there. A machine that is too busy to tell is asked again.
-func grade(t *testing.T, p *Pool, source string) (values []sandbox.Value, trouble *Trouble, took time.Duration) {
+func grade(t *testing.T, p *Pool, source string) (values []sandbox.Value, trouble *sandbox.Trouble, took time.Duration) {
 	t.Helper()
 	run, look := line(t, "EVAL mine.lua 1 k a"), line(t, "GET k")
 	for {
@@ -204,12 +204,12 @@ func TestScriptError(t *testing.T) {
 	p := available(t, Options{Deadline: 5 * time.Second, prompt: true})
 	for _, test := range []struct {
 		source string
-		want   *Trouble
+		want   *sandbox.Trouble
 	}{
-		{"return 1\n+", &Trouble{Kind: Script, Name: "mine.lua", Line: 2, Text: "unexpected symbol near '<eof>'"}},
-		{"local a\n\nerror('mine')", &Trouble{Kind: Script, Name: "mine.lua", Line: 3, Text: "mine"}},
-		{"local a\nreturn a.b", &Trouble{Kind: Script, Name: "mine.lua", Line: 2, Text: "attempt to index local 'a' (a nil value)"}},
-		{"redis.call('SET', KEYS[1], 'x')\nredis.call('HGET', KEYS[1], 'f')", &Trouble{Kind: Script, Name: "mine.lua", Line: 2,
+		{"return 1\n+", &sandbox.Trouble{Kind: sandbox.OfScript, Name: "mine.lua", Line: 2, Text: "unexpected symbol near '<eof>'"}},
+		{"local a\n\nerror('mine')", &sandbox.Trouble{Kind: sandbox.OfScript, Name: "mine.lua", Line: 3, Text: "mine"}},
+		{"local a\nreturn a.b", &sandbox.Trouble{Kind: sandbox.OfScript, Name: "mine.lua", Line: 2, Text: "attempt to index local 'a' (a nil value)"}},
+		{"redis.call('SET', KEYS[1], 'x')\nredis.call('HGET', KEYS[1], 'f')", &sandbox.Trouble{Kind: sandbox.OfScript, Name: "mine.lua", Line: 2,
 			Text: "WRONGTYPE Operation against a key holding the wrong kind of value"}},
 		{"return redis.error_reply('EMQSTALE no')", nil},
 		{"return redis.pcall('NOSUCH')", nil},

@@ -42,7 +42,7 @@ type process struct {
 	names                  map[string]string // of the scripts, by SHA1
 
 	mu      sync.Mutex
-	trouble *Trouble
+	trouble *sandbox.Trouble
 }
 
 // configuration is what the server reads from its standard input. There is no admin:
@@ -212,7 +212,7 @@ func (p *process) stop() {
 }
 
 // use lends f the server's database, until the deadline, and stops the server.
-func (p *process) use(ctx context.Context, scripts map[string]string, f func(*sandbox.DB) error) (*Trouble, error) {
+func (p *process) use(ctx context.Context, scripts map[string]string, f func(*sandbox.DB) error) (*sandbox.Trouble, error) {
 	defer p.stop()
 	life, end := context.WithCancel(context.Background())
 	defer end()
@@ -240,7 +240,7 @@ func (p *process) use(ctx context.Context, scripts map[string]string, f func(*sa
 	switch {
 	case ctx.Err() != nil:
 		return nil, sandbox.Ended(ctx)
-	case trouble != nil && trouble.Kind == Script:
+	case trouble != nil && trouble.Kind == sandbox.OfScript:
 		return trouble, ignoring(err, trouble)
 	case trouble != nil:
 		return trouble, nil
@@ -251,8 +251,8 @@ func (p *process) use(ctx context.Context, scripts map[string]string, f func(*sa
 }
 
 // ignoring drops an error that is the trouble itself.
-func ignoring(err error, trouble *Trouble) error {
-	var same *Trouble
+func ignoring(err error, trouble *sandbox.Trouble) error {
+	var same *sandbox.Trouble
 	if errors.As(err, &same) && same == trouble {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (p *process) load(ctx context.Context, scripts map[string]string) error {
 		if errors.As(err, &refused) {
 			t := fromScript(string(refused))
 			if t == nil {
-				t = &Trouble{Kind: Script, Text: strings.TrimPrefix(string(refused), "ERR ")}
+				t = &sandbox.Trouble{Kind: sandbox.OfScript, Text: strings.TrimPrefix(string(refused), "ERR ")}
 			}
 			t.Name = name
 			p.keepTrouble(t)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/sandbox"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 )
@@ -98,7 +100,7 @@ func TestLies(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			_ = ours.Close()
 			<-done
-			if !errors.Is(err, errReply) || p.trouble == nil || p.trouble.Kind != Reply {
+			if !errors.Is(err, errReply) || p.trouble == nil || p.trouble.Kind != sandbox.OfReply {
 				t.Errorf("err = %v, trouble = %v, want it refused", err, p.trouble)
 			}
 			if took := after.TotalAlloc - before.TotalAlloc; took > 2<<20 {

@@ -9,31 +9,10 @@ import (
 	"strings"
 	"syscall"
 
+	"lockstep/sandbox"
+
 	"github.com/redis/go-redis/v9"
 )
-
-// A Kind says why a script didn't run to its end.
-type Kind string
-
-// The kinds. Script is an error of the script's own, with its line; the others are
-// limits, and Crash is a fault of the server's that the script met.
-const (
-	Script Kind = "script"
-	Time   Kind = "time"
-	Memory Kind = "memory"
-	Reply  Kind = "reply"
-	Crash  Kind = "crash"
-)
-
-// Trouble says that a script didn't run to its end. Nothing in it is of the host.
-type Trouble struct {
-	Kind Kind   `json:"kind"`
-	Name string `json:"-"`              // the script's, where it is known
-	Line int    `json:"line,omitempty"` // of the script's text, from 1; 0 where it isn't known
-	Text string `json:"text"`
-}
-
-func (t *Trouble) Error() string { return string(t.Kind) + ": " + t.Text }
 
 // What the server adds to the error of a script that it stopped, and where it says
 // that a line is.
@@ -45,11 +24,11 @@ var (
 
 // fromScript reads the error of a script that ended by one, or gives nil: a script
 // may also return an error reply, which is a result.
-func fromScript(text string) *Trouble {
+func fromScript(text string) *sandbox.Trouble {
 	if strings.HasPrefix(text, "ERR ") && strings.HasSuffix(strings.TrimSuffix(raised.ReplaceAllString(text, ""), " script"), "not enough memory") {
-		return &Trouble{Kind: Memory, Text: "the script takes more memory than it may"}
+		return &sandbox.Trouble{Kind: sandbox.OfMemory, Text: "the script takes more memory than it may"}
 	}
-	t := &Trouble{Kind: Script}
+	t := &sandbox.Trouble{Kind: sandbox.OfScript}
 	if at := raised.FindStringSubmatch(text); at != nil {
 		t.Line, _ = strconv.Atoi(at[1])
 		text = strings.TrimSuffix(text, at[0])
@@ -76,7 +55,7 @@ func (p *process) noteReply(cmd redis.Cmder, reply any) {
 	t := fromScript(string(refused))
 	switch {
 	case strings.HasPrefix(string(refused), "OOM "):
-		t = &Trouble{Kind: Memory, Text: "the database takes more memory than it may"}
+		t = &sandbox.Trouble{Kind: sandbox.OfMemory, Text: "the database takes more memory than it may"}
 	case t == nil:
 		return
 	case len(cmd.Args()) > 1:
@@ -90,14 +69,14 @@ func (p *process) noteReply(cmd redis.Cmder, reply any) {
 func (p *process) note(err error) {
 	if errors.Is(err, errReply) {
 		text := strings.TrimPrefix(err.Error(), errReply.Error()+": ")
-		p.keepTrouble(&Trouble{Kind: Reply, Text: "the script's reply can't be taken: " + text})
+		p.keepTrouble(&sandbox.Trouble{Kind: sandbox.OfReply, Text: "the script's reply can't be taken: " + text})
 	}
 }
 
-func (p *process) keepTrouble(t *Trouble) {
+func (p *process) keepTrouble(t *sandbox.Trouble) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.trouble == nil || p.trouble.Kind == Script && t.Kind != Script {
+	if p.trouble == nil || p.trouble.Kind == sandbox.OfScript && t.Kind != sandbox.OfScript {
 		p.trouble = t
 	}
 }
@@ -108,21 +87,21 @@ const grownBy = 28 << 10 // in kB, as the kernel counts it
 
 // ended says why the server's process ended by itself, or at the deadline; nil
 // where it was no script's doing.
-func (p *process) ended(state *os.ProcessState, overdue bool) *Trouble {
+func (p *process) ended(state *os.ProcessState, overdue bool) *sandbox.Trouble {
 	usage, _ := state.SysUsage().(*syscall.Rusage)
 	status, _ := state.Sys().(syscall.WaitStatus)
 	worked := state.UserTime() + state.SystemTime() - p.idle
 	switch {
 	case overdue && worked*2 >= p.limits.Deadline:
-		return &Trouble{Kind: Time, Text: fmt.Sprintf("the script took longer than %v", p.limits.Deadline)}
+		return &sandbox.Trouble{Kind: sandbox.OfTime, Text: fmt.Sprintf("the script took longer than %v", p.limits.Deadline)}
 	case overdue:
 		return nil // the machine was busy
 	case worked >= p.limits.CPU*9/10:
-		return &Trouble{Kind: Time, Text: fmt.Sprintf("the script took more than %v of computing", p.limits.CPU)}
+		return &sandbox.Trouble{Kind: sandbox.OfTime, Text: fmt.Sprintf("the script took more than %v of computing", p.limits.CPU)}
 	case usage != nil && usage.Maxrss > grownBy:
-		return &Trouble{Kind: Memory, Text: "the script takes more memory than it may"}
+		return &sandbox.Trouble{Kind: sandbox.OfMemory, Text: "the script takes more memory than it may"}
 	case status.Signaled() || status.Exited():
-		return &Trouble{Kind: Crash, Text: "your script crashed the server"}
+		return &sandbox.Trouble{Kind: sandbox.OfCrash, Text: "your script crashed the server"}
 	}
 	return nil
 }
