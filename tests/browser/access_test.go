@@ -1,12 +1,13 @@
 package browser_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -33,33 +34,92 @@ func newJudge(t *testing.T, site http.Handler) *judge {
 	}
 	b := openTabOn(t, site, desktop)
 	b.allow("/nope", "Failed to load resource")
-	return &judge{b, string(source)}
+	return &judge{b, string(source) + kinds}
 }
 
-// looks are the ways in which each state is looked at.
-var looks = []struct {
-	window size
-	scheme string
-}{{desktop, "light"}, {desktop, "dark"}, {phone, "dark"}, {phone, "light"}}
+// kinds sorts the texts within a part of the page: two are of a kind where all
+// that axe-core computes a contrast from is the same. It takes milliseconds for
+// each text and seconds for a page, and the course has some thirty kinds.
+const kinds = `; window.kindsIn = (within) => {
+	const known = new Map([[null, '']]);
+	const ground = (el) => {
+		if (known.has(el)) return known.get(el);
+		const s = getComputedStyle(el);
+		const placed = s.position === 'static' ? '' : el.tagName + '.' + el.getAttribute('class');
+		const own = '/' + [s.backgroundColor, s.backgroundImage, s.opacity, s.filter, s.mixBlendMode, placed].join();
+		const under = ground(el.parentElement);
+		known.set(el, under.endsWith(own) ? under : under + own);
+		return known.get(el);
+	};
+	const kinds = window.kinds = new Map();
+	for (const root of document.querySelectorAll(within)) for (const el of [root, ...root.querySelectorAll('*')]) {
+		if (!el.checkVisibility() || !(el.placeholder || [...el.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))) continue;
+		const s = getComputedStyle(el);
+		const size = parseFloat(s.fontSize), bold = parseFloat(s.fontWeight) >= 700;
+		const large = size >= 24 || bold && size * 0.75 >= 14; // as WCAG says
+		const kind = [s.color, s.fill, large, s.textShadow, !!el.closest(':disabled, [aria-disabled="true"]'), ground(el)].join();
+		if (!kinds.has(kind)) kinds.set(kind, el);
+	}
+	return [...kinds.keys()];
+};`
 
-// check wants no violation within a part of the page, in every look.
-func (j *judge) check(within, state string) {
+// judged are the kinds of text whose contrast was judged, in whichever test.
+var judged sync.Map
+
+// violations are what axe-core finds within a part of the page: in kinds of text
+// that are new, and if it is to be judged whole in all the rest.
+func (j *judge) violations(within string, whole bool) (found []string) {
 	j.t.Helper()
 	var loaded bool
 	if j.js(`!!window.axe`, &loaded); !loaded {
 		j.js(j.source+"; 0", nil)
 	}
+	run := func(include, options string) {
+		var more []string
+		j.js(fmt.Sprintf(`axe.run({ include: %s }, { resultTypes: ['violations'], %s }).then((r) => r.violations.flatMap((v) =>
+			v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html.slice(0, 150))))`, include, options), &more)
+		found = append(found, more...)
+	}
+	part, _ := json.Marshal([]string{within})
+	if whole {
+		run(string(part), `rules: { 'color-contrast': { enabled: false } }`)
+	} else {
+		run(string(part), `runOnly: ['link-in-text-block']`)
+	}
+	var all, fresh []string
+	j.js(fmt.Sprintf(`kindsIn(%q)`, within), &all)
+	for _, kind := range all {
+		if _, known := judged.LoadOrStore(kind, true); !known {
+			fresh = append(fresh, kind)
+		}
+	}
+	if len(fresh) > 0 {
+		list, _ := json.Marshal(fresh)
+		run(fmt.Sprintf(`%s.map((kind) => kinds.get(kind))`, list), `runOnly: ['color-contrast']`)
+	}
+	return found
+}
+
+// looks are the ways in which each state is looked at. What doesn't depend on
+// colours is judged once a window.
+var looks = []struct {
+	window size
+	scheme string
+	whole  bool
+}{{desktop, "light", true}, {desktop, "dark", false}, {phone, "dark", true}, {phone, "light", false}}
+
+// check wants no violation within a part of the page, in every look.
+func (j *judge) check(within, state string) {
+	j.t.Helper()
 	for _, look := range looks {
 		j.resize(look.window)
 		// Colours that are still on their way would be judged as they are now.
 		j.prefer("prefers-color-scheme", look.scheme, "prefers-reduced-motion", "reduce")
 		j.wait("nothing moves", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
-		var violations []string
-		j.js(fmt.Sprintf(`axe.run({ include: [%q] }, { resultTypes: ['violations'] }).then((r) => r.violations.flatMap((v) =>
-			v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html.slice(0, 150))))`, within), &violations)
-		for i, v := range violations {
+		found := j.violations(within, look.whole)
+		for i, v := range found {
 			if i == 5 {
-				j.t.Errorf("%s, %d px, %s: and %d more", state, look.window.width, look.scheme, len(violations)-i)
+				j.t.Errorf("%s, %d px, %s: and %d more", state, look.window.width, look.scheme, len(found)-i)
 				break
 			}
 			j.t.Errorf("%s, %d px, %s: %s", state, look.window.width, look.scheme, v)
@@ -69,8 +129,10 @@ func (j *judge) check(within, state string) {
 
 // TestAccessPages has axe-core judge every page as it comes.
 func TestAccessPages(t *testing.T) {
+	t.Parallel()
 	for _, address := range pages(t) {
 		t.Run(address, func(t *testing.T) {
+			t.Parallel()
 			j := newJudge(t, course.Visit(t).Handler)
 			j.open(address)
 			j.check("html", address)
@@ -81,10 +143,12 @@ func TestAccessPages(t *testing.T) {
 // TestAccessFigures has axe-core judge every figure in its states: recorded,
 // busy, live with each kind of verdict, and in trouble.
 func TestAccessFigures(t *testing.T) {
+	t.Parallel()
 	s := course.Visit(t)
 	for _, p := range s.Course.Pages {
 		if len(p.Figures) > 0 {
 			t.Run(p.URL, func(t *testing.T) {
+				t.Parallel()
 				newJudge(t, s.Handler).figures(p)
 			})
 		}
@@ -154,6 +218,7 @@ func kindsOf(t *testing.T, fig *figures.Figure) (paths []string) {
 
 // TestAccessGallery has axe-core judge the page of all states of a figure.
 func TestAccessGallery(t *testing.T) {
+	t.Parallel()
 	s := course.Open(t, course.Setup{Settings: handlers.Settings{Gallery: true}})
 	j := newJudge(t, s.Handler)
 	j.open("/gallery")
@@ -176,16 +241,30 @@ func TestAccessGallery(t *testing.T) {
 	}
 }
 
-// TestAxe checks that axe-core sees what it is there for.
+// TestAxe checks that axe-core sees what it is there for, also in the last of
+// many texts that differ in nothing but their colour or what they stand on.
 func TestAxe(t *testing.T) {
+	t.Parallel()
 	j := newJudge(t, course.Visit(t).Handler)
-	j.open("/nope")
-	j.js(j.source+"; 0", nil)
-	j.js(`document.querySelector('main').insertAdjacentHTML('beforeend', '<img src="/x.png"><button></button>')`, nil)
-	var violations []string
-	j.js(`axe.run().then((r) => r.violations.map((v) => v.id))`, &violations)
-	if !slices.Contains(violations, "image-alt") || !slices.Contains(violations, "button-name") {
-		t.Errorf("axe-core finds %q", violations)
+	j.open(course.Hub)
+	for _, tt := range []struct{ html, want string }{
+		{`<img src="/x.png">`, "image-alt"},
+		{`<button></button>`, "button-name"},
+		{`<p id="pale">pale</p>`, "color-contrast"},
+		{`<div id="grey"><p>Some words</p></div>`, "color-contrast"},
+		{`<div id="faint"><div><p>Some words</p></div></div>`, "color-contrast"},
+	} {
+		j.js(fmt.Sprintf(`(() => {
+			const sheet = new CSSStyleSheet();
+			sheet.replaceSync('#pale { color: #ddd } #grey { background: #777 } #faint { opacity: 0.3 }');
+			document.adoptedStyleSheets = [sheet];
+			document.querySelector('#tried')?.remove();
+			document.querySelector('main').insertAdjacentHTML('beforeend', '<section id="tried">' + %q + '</section>');
+		})()`, tt.html), nil)
+		whole := tt.want != "color-contrast"
+		if found := j.violations("html", whole); len(found) != 1 || !strings.HasPrefix(found[0], tt.want+": ") {
+			t.Errorf("%s: axe-core finds %q", tt.html, found)
+		}
 	}
 }
 
@@ -193,6 +272,7 @@ func TestAxe(t *testing.T) {
 // stop, each stop can be seen and shows its focus, the order is that of the page,
 // and there is a way out at the end.
 func TestTabOrder(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.prefer("prefers-reduced-motion", "reduce")
 	b.open(course.Hub)
@@ -248,6 +328,7 @@ func TestTabOrder(t *testing.T) {
 
 // TestSkip follows the first link of a page to its content.
 func TestSkip(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open(course.Hub)
 	b.key(kb.Tab, kb.Enter)
@@ -261,6 +342,7 @@ func TestSkip(t *testing.T) {
 // TestLargeText doubles the size of all text: nothing is cut off and nothing
 // scrolls sideways.
 func TestLargeText(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, size{1280, 900})
 	b.allow("/nope")
 	for _, address := range pages(t) {
@@ -282,6 +364,7 @@ func TestLargeText(t *testing.T) {
 // TestForcedColours draws a page in the reader's own colours: the lit path and
 // the verdict can still be told from the rest.
 func TestForcedColours(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.prefer("forced-colors", "active")
 	b.open(course.Hub)

@@ -46,6 +46,7 @@ const shortest = "A.A.lapse.B.A.C.B.B.C.C"
 // TestMap points at cells of the map: the schedule rested on runs alone, those
 // passed over don't, and the map goes on telling of all.
 func TestMap(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	explored(b, "blind-del")
 	var found struct {
@@ -100,6 +101,7 @@ func TestMap(t *testing.T) {
 // TestMapVariants goes from a broken variant to a sound one: the map stays where
 // it is, and the red goes.
 func TestMapVariants(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	explored(b, "blind-del")
 	b.scrollTo(pathOf(orders, "token-checked"))
@@ -119,6 +121,7 @@ func TestMapVariants(t *testing.T) {
 // TestMapDense explores more schedules than there is room for cells: the map is
 // of beginnings, and still shows where the broken ones are.
 func TestMapDense(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open(course.Hub)
 	b.click(pathOf("every-order", "without-nx"))
@@ -134,6 +137,7 @@ func TestMapDense(t *testing.T) {
 // TestMapKeys goes over the map with keys: one stop, arrows move, n and p find
 // the broken ones, Enter keeps one.
 func TestMapKeys(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	explored(b, "blind-del")
 	b.js(`[...document.querySelectorAll('#every-release .orders-steps button')].at(-1).focus()`, nil)
@@ -206,6 +210,7 @@ func TestMapKeys(t *testing.T) {
 
 // TestMapTap taps at the map: the cell there, or near, is run once and kept.
 func TestMapTap(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, phone, stoppedClock)
 	b.touch(true)
 	b.open(dive2)
@@ -221,6 +226,7 @@ func TestMapTap(t *testing.T) {
 // TestScheduler picks who moves next until the promise breaks, goes back, and
 // starts over.
 func TestScheduler(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	explored(b, "blind-del")
 	part := "#" + orders + " .scheduler "
@@ -273,6 +279,7 @@ func TestScheduler(t *testing.T) {
 // TestSchedulerNoScript breaks the promise without JavaScript: each pick is a link,
 // and so is each cell of the map.
 func TestSchedulerNoScript(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.open(dive2)

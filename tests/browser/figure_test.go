@@ -21,6 +21,7 @@ import (
 // TestHover points at a path: its recorded verdict is there at once, the live one
 // after a rest, and both at one place.
 func TestHover(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.idle("race")
@@ -57,6 +58,7 @@ func TestHover(t *testing.T) {
 
 // TestHoverForReal is TestHover by the browser's own clock.
 func TestHoverForReal(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open(course.Hub + "/fencing-tokens")
 	b.scrollTo("#lost-lock")
@@ -70,6 +72,7 @@ func TestHoverForReal(t *testing.T) {
 
 // TestLeave leaves a path before the pointer has rested on it: nothing runs.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.scrollTo("#race")
@@ -93,6 +96,7 @@ func TestLeave(t *testing.T) {
 
 // TestSweep moves the mouse over four workers and rests on the last.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.scrollTo("#race")
@@ -111,6 +115,7 @@ func TestSweep(t *testing.T) {
 // TestMoveInside moves inside one path, over its label and its edges: it runs
 // once, and nothing flickers.
 func TestMoveInside(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.scrollTo("#race")
@@ -140,6 +145,7 @@ func TestMoveInside(t *testing.T) {
 // TestBorders rests at the border of two paths: at most one of them changes
 // anything, and only once.
 func TestBorders(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.scrollTo("#race")
@@ -167,6 +173,7 @@ func TestBorders(t *testing.T) {
 
 // TestKeyboard does with keys what a mouse can do.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.js(`document.querySelector('#race .caption .anchor').focus()`, nil)
@@ -246,6 +253,7 @@ func TestKeyboard(t *testing.T) {
 // TestKeysElsewhere presses the keys of figures where no figure is: nothing
 // happens.
 func TestKeysElsewhere(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub + "?run=race.b")
 	b.live("race", "b")
@@ -259,6 +267,7 @@ func TestKeysElsewhere(t *testing.T) {
 // TestPin clicks on a path: it runs at once, stays when the pointer leaves, and
 // comes back after another was only looked at.
 func TestPin(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub)
 	b.scrollTo("#race")
@@ -283,6 +292,7 @@ func TestPin(t *testing.T) {
 
 // TestDeepLink opens an address that somebody was sent.
 func TestDeepLink(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub + "/fencing-tokens?run=lost-lock.blind-del#lost-lock")
 	b.live("lost-lock", "blind-del")
@@ -307,6 +317,7 @@ func TestDeepLink(t *testing.T) {
 // TestTap touches paths: each tap runs once and stays, without a second tap and
 // without a mouse that the browser makes up.
 func TestTap(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, phone, stoppedClock)
 	b.touch(true)
 	b.open(course.Hub)
@@ -344,6 +355,7 @@ func TestTap(t *testing.T) {
 
 // TestImpatientTap taps twice while the first run is under way.
 func TestImpatientTap(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, phone, stoppedClock)
 	b.touch(false)
 	b.open(course.Hub)
@@ -359,6 +371,7 @@ func TestImpatientTap(t *testing.T) {
 
 // TestHybrid has a mouse and a touch screen: each works as it does alone.
 func TestHybrid(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.touch(false)
 	b.open(course.Hub)
@@ -376,6 +389,7 @@ func TestHybrid(t *testing.T) {
 
 // TestNoScript follows a path's link without JavaScript.
 func TestNoScript(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.open(course.Hub + "/fencing-tokens")
@@ -430,11 +444,13 @@ func underWay(t *testing.T, scripts ...string) (b *tab, release func()) {
 // TestOlderAnswer has an older run answered after a newer one. With and without
 // the means to cancel a request, the newer verdict stays.
 func TestOlderAnswer(t *testing.T) {
+	t.Parallel()
 	for name, scripts := range map[string][]string{
 		"cancelled": {stoppedClock},
 		"ignored":   {stoppedClock, noAbort},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b, release := underWay(t, scripts...)
 			defer release()
 			b.point("race", "b")
@@ -465,11 +481,13 @@ func TestOlderAnswer(t *testing.T) {
 // TestLeaveBeforeAnswer leaves a figure while its run is under way: the run is
 // given up, and its answer shows nowhere.
 func TestLeaveBeforeAnswer(t *testing.T) {
+	t.Parallel()
 	for name, scripts := range map[string][]string{
 		"cancelled": {stoppedClock},
 		"ignored":   {stoppedClock, noAbort},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b, release := underWay(t, scripts...)
 			defer release()
 			b.leave()
@@ -514,6 +532,7 @@ func TestVisitor(t *testing.T) {
 // TestServerAway asks for runs that can't be had: the recorded verdict stays, and
 // says why in words.
 func TestServerAway(t *testing.T) {
+	t.Parallel()
 	limited := course.Open(t, course.Setup{Settings: handlers.Settings{Ceiling: 0.001}})
 	if a := course.Fetch(t, limited.URL+course.Hub+"/figures/race/a", course.JSON); a.Code != http.StatusOK {
 		t.Fatalf("the first run answers %d", a.Code)
@@ -550,6 +569,7 @@ func TestServerAway(t *testing.T) {
 		}, "The site does not answer."},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			site := tt.site
 			if site == nil {
 				site = course.Visit(t).Handler
@@ -591,6 +611,7 @@ func TestServerAway(t *testing.T) {
 
 // TestAnnounced runs paths and listens to the page's one live region.
 func TestAnnounced(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop, stoppedClock)
 	b.open(course.Hub + "/fencing-tokens")
 	b.scrollTo("#lost-lock")
@@ -625,32 +646,36 @@ func TestAnnounced(t *testing.T) {
 // TestConsole opens every page, runs a path of each of its figures, and wants no
 // error, no policy violation and no shift.
 func TestConsole(t *testing.T) {
-	b := openTab(t, desktop)
-	b.allow("/nope")
+	t.Parallel()
 	for _, address := range pages(t) {
-		b.open(address)
-		var figures [][2]string
-		b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, f.querySelector('a.path').dataset.path])`, &figures)
-		for _, f := range figures {
-			b.scrollTo(pathOf(f[0], f[1]))
-			b.click(pathOf(f[0], f[1]))
-			b.live(f[0], f[1])
-			b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, f[0]), nil)
-		}
-		var found struct {
-			Violations []string
-			Shift      float64
-			Cookie     string
-		}
-		b.js(`({ Violations: probe.violations, Shift: probe.shift, Cookie: document.cookie })`, &found)
-		if len(found.Violations) > 0 || found.Cookie != "" {
-			t.Errorf("%s: %+v", address, found)
-		}
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			b := openTab(t, desktop)
+			b.allow("/nope")
+			b.open(address)
+			var figures [][2]string
+			b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, f.querySelector('a.path').dataset.path])`, &figures)
+			for _, f := range figures {
+				b.click(pathOf(f[0], f[1]))
+				b.live(f[0], f[1])
+				b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true`, f[0]), nil)
+			}
+			var found struct {
+				Violations []string
+				Shift      float64
+				Cookie     string
+			}
+			b.js(`({ Violations: probe.violations, Shift: probe.shift, Cookie: document.cookie })`, &found)
+			if len(found.Violations) > 0 || found.Cookie != "" {
+				t.Errorf("%+v", found)
+			}
+		})
 	}
 }
 
 // TestProbes checks that the probes of TestConsole see what they are for.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open(course.Hub)
 	b.js(`document.body.insertAdjacentHTML('beforeend', '<p style="color: red">x</p>')`, nil)
@@ -673,6 +698,7 @@ func TestProbes(t *testing.T) {
 
 // TestCopy copies a run as lines for a shell, and a script as it runs.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.openClipboard()
 	b.open(course.Hub)

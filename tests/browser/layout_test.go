@@ -12,8 +12,10 @@ import (
 
 // TestNoShift hovers through a figure and looks for anything that moves.
 func TestNoShift(t *testing.T) {
+	t.Parallel()
 	for _, window := range []size{desktop, phone} {
 		t.Run(fmt.Sprint(window.width), func(t *testing.T) {
+			t.Parallel()
 			b := openTab(t, window)
 			b.open(course.Hub)
 			b.scrollTo("#race .paths")
@@ -59,6 +61,7 @@ func pages(t *testing.T) []string {
 
 // TestReducedMotion asks for less motion: nothing moves, and nothing is lost.
 func TestReducedMotion(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.prefer("prefers-reduced-motion", "reduce")
 	b.open(course.Hub)
@@ -94,58 +97,66 @@ func TestReducedMotion(t *testing.T) {
 	}
 }
 
-// TestNarrow opens every page on narrow screens: nothing scrolls sideways but
-// what scrolls by itself, and no text is too small.
+// TestNarrow opens every page on a narrow screen, and then on less narrow ones:
+// nothing scrolls sideways but what scrolls by itself, and no text is too small.
 func TestNarrow(t *testing.T) {
-	for _, width := range []int64{320, 360, 390} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			b := openTab(t, size{width, 844})
+	t.Parallel()
+	for _, address := range pages(t) {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			b := openTab(t, size{320, 844})
 			b.allow("/nope", "501 (Not Implemented)") // a path for newer servers
-			for _, address := range pages(t) {
-				b.open(address)
-				narrow := func(when string) {
-					t.Helper()
-					var found struct {
-						Wide  float64
-						Over  []string
-						Small []string
-					}
-					b.js(`(() => {
-						const scrolls = (el) => { for (let p = el; p; p = p.parentElement) { if (/auto|scroll|hidden|clip/.test(getComputedStyle(p).overflowX)) return true; } return false; };
-						const name = (el) => el.tagName + '.' + el.getAttribute('class') + ' ' + el.textContent.trim().slice(0, 30);
-						const all = [...document.body.querySelectorAll('*')].filter((el) => el.checkVisibility() && !el.closest('.visually-hidden, .skip'));
-						const own = (el) => [...el.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-						return {
-							Wide: document.scrollingElement.scrollWidth,
-							Over: all.filter((el) => !scrolls(el) && el.getBoundingClientRect().right > innerWidth + 0.5).map(name).slice(0, 5),
-							Small: all.filter((el) => own(el) && parseFloat(getComputedStyle(el).fontSize) < 12).map(name).slice(0, 5),
-						};
-					})()`, &found)
-					if found.Wide > float64(width) || len(found.Over) > 0 {
-						t.Errorf("%s, %s: the page is %.0f px wide; over the edge: %q", address, when, found.Wide, found.Over)
-					}
-					if len(found.Small) > 0 {
-						t.Errorf("%s, %s: text under 12 px: %q", address, when, found.Small)
-					}
-				}
-				narrow("idle")
-				var figures [][2]string
-				b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, [...f.querySelectorAll('a.path')].at(-1).dataset.path])`, &figures)
-				for _, f := range figures {
-					b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true; document.querySelector(%q).click()`, f[0], pathOf(f[0], f[1])), nil)
-					b.wait(f[0]+" has run", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, f[0]))
-				}
-				narrow("run")
+			b.open(address)
+			b.narrow("idle")
+			var figures [][2]string
+			b.js(`[...document.querySelectorAll('figure.figure')].map((f) => [f.id, [...f.querySelectorAll('a.path')].at(-1).dataset.path])`, &figures)
+			for _, f := range figures {
+				b.js(fmt.Sprintf(`document.querySelector('#%s details.ran').open = true; document.querySelector(%q).click()`, f[0], pathOf(f[0], f[1])), nil)
+				b.wait(f[0]+" has run", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit && !s.busy; })()`, f[0]))
 			}
+			b.narrow("run")
 		})
+	}
+}
+
+// narrow looks at the page as it is on narrow screens, from the widest to the
+// narrowest.
+func (b *tab) narrow(when string) {
+	b.t.Helper()
+	for _, width := range []int64{390, 360, 320} {
+		b.resize(size{width, 844})
+		var found struct {
+			Wide  float64
+			Over  []string
+			Small []string
+		}
+		b.js(`(() => {
+			const scrolls = (el) => { for (let p = el; p; p = p.parentElement) { if (/auto|scroll|hidden|clip/.test(getComputedStyle(p).overflowX)) return true; } return false; };
+			const name = (el) => el.tagName + '.' + el.getAttribute('class') + ' ' + el.textContent.trim().slice(0, 30);
+			const all = [...document.body.querySelectorAll('*')].filter((el) => el.checkVisibility() && !el.closest('.visually-hidden, .skip'));
+			const own = (el) => [...el.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+			return {
+				Wide: document.scrollingElement.scrollWidth,
+				Over: all.filter((el) => el.getBoundingClientRect().right > innerWidth + 0.5 && !scrolls(el)).map(name).slice(0, 5),
+				Small: all.filter((el) => own(el) && parseFloat(getComputedStyle(el).fontSize) < 12).map(name).slice(0, 5),
+			};
+		})()`, &found)
+		if found.Wide > float64(width) || len(found.Over) > 0 {
+			b.t.Errorf("%s, %d px: the page is %.0f px wide; over the edge: %q", when, width, found.Wide, found.Over)
+		}
+		if len(found.Small) > 0 {
+			b.t.Errorf("%s, %d px: text under 12 px: %q", when, width, found.Small)
+		}
 	}
 }
 
 // TestHitAreas measures every path: each is large enough for a finger, and is hit
 // at its middle and its corners.
 func TestHitAreas(t *testing.T) {
+	t.Parallel()
 	for _, width := range []int64{320, 1360} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			t.Parallel()
 			b := openTab(t, size{width, 900})
 			for _, p := range course.Visit(t).Course.Pages {
 				if len(p.Figures) == 0 {
@@ -183,6 +194,7 @@ func TestHitAreas(t *testing.T) {
 
 // TestTheme switches the theme, which is remembered and comes without a flash.
 func TestTheme(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open("/")
 	ground := func() (colour string) {
@@ -217,6 +229,7 @@ func TestTheme(t *testing.T) {
 
 // TestPrint lays pages out for paper: recorded verdicts are there, controls are not.
 func TestPrint(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open(course.Hub)
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
@@ -233,6 +246,7 @@ func TestPrint(t *testing.T) {
 // TestFirstScreen opens the hub as a reader first sees it: its title, its promise
 // and a figure that can be used at once.
 func TestFirstScreen(t *testing.T) {
+	t.Parallel()
 	for _, window := range []size{desktop, phone} {
 		b := openTab(t, window)
 		b.open(course.Hub)
@@ -246,6 +260,7 @@ func TestFirstScreen(t *testing.T) {
 
 // TestContents scrolls through a page: the table of contents follows, down and up.
 func TestContents(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, desktop)
 	b.open(dive3)
 	var hashes []string
@@ -263,6 +278,7 @@ func TestContents(t *testing.T) {
 // TestAnchors opens pages at a heading far down: sections above it that were not
 // laid out yet don't keep the window from it.
 func TestAnchors(t *testing.T) {
+	t.Parallel()
 	for _, window := range []size{desktop, phone} {
 		b := openTab(t, window)
 		for _, address := range []string{course.Hub + "#references", course.Hub + "?run=redlock.five#redlock", course.Hub + "/fencing-tokens#sql-fence"} {

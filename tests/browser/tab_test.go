@@ -391,11 +391,26 @@ func thrown(d *runtime.ExceptionDetails) error {
 // wait waits until a condition holds in the page.
 func (b *tab) wait(what, condition string) {
 	b.t.Helper()
+	b.await(what, "!!("+condition+")", nil)
+}
+
+// await waits until an expression has a value in the page that is not false, null
+// or undefined, and takes it.
+func (b *tab) await(what, expression string, into any) {
+	b.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		var ok bool
-		err := b.try("!!("+condition+")", &ok)
-		if err == nil && ok {
+		var value json.RawMessage
+		err := b.try(expression, &value)
+		switch string(value) {
+		case "", "false", "null":
+		default:
+			if into != nil {
+				err = json.Unmarshal(value, into)
+			}
+			if err != nil {
+				b.t.Fatal(err)
+			}
 			return
 		}
 		if time.Now().After(deadline) {
@@ -404,7 +419,7 @@ func (b *tab) wait(what, condition string) {
 			text, _ := json.Marshal(states)
 			b.t.Fatalf("not within %v: %s (%v)\nfigures: %s\nruns: %v", patience, what, err, text, b.gate.seen())
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(15 * time.Millisecond)
 	}
 }
 
@@ -433,12 +448,11 @@ func (b *tab) recorded(figure, path string) shown {
 	return b.until(figure, path, "recorded", "recorded")
 }
 
-func (b *tab) until(figure, path, lit, source string) shown {
+func (b *tab) until(figure, path, lit, source string) (s shown) {
 	b.t.Helper()
-	b.wait(fmt.Sprintf("%s.%s is %s", figure, path, lit), fmt.Sprintf(
-		`(() => { const s = probe.figure(%q); return s.lit === %q && s.path === %q && s.on === 1 && s.source.startsWith(%q); })()`,
-		figure, lit, path, source))
-	s := b.figure(figure)
+	b.await(fmt.Sprintf("%s.%s is %s", figure, path, lit), fmt.Sprintf(
+		`(() => { const s = probe.figure(%q); return s.lit === %q && s.path === %q && s.on === 1 && s.source.startsWith(%q) && s; })()`,
+		figure, lit, path, source), &s)
 	if want := strings.TrimSpace(path + " " + path); s.Wires != want {
 		b.t.Errorf("the lit wires of %s are %q, want %q", figure, s.Wires, want)
 	}
@@ -466,6 +480,26 @@ func (b *tab) scrollTo(selector string) {
 	b.js(fmt.Sprintf(`document.querySelector(%q).scrollIntoView({ block: 'center', behavior: 'instant' })`, selector), nil)
 }
 
+// target is where an element stands once it has stood still for a frame, with
+// nothing over its middle: what was not laid out yet may move what is under it.
+func (b *tab) target(selector string) (x, y float64) {
+	b.t.Helper()
+	var at struct{ X, Y float64 }
+	b.js(fmt.Sprintf(`(async () => {
+		const runs = document.documentElement.classList.contains('js');
+		for (let i = 0, last; ; i++) {
+			const el = document.querySelector(%q);
+			const r = el.getBoundingClientRect();
+			const at = { X: r.x + r.width / 2, Y: r.y + r.height / 2 };
+			const still = last && last.X === at.X && last.Y === at.Y && el.contains(document.elementFromPoint(at.X, at.Y));
+			if (still || !runs || i === 100) return at;
+			last = at;
+			await new Promise(requestAnimationFrame);
+		}
+	})()`, selector), &at)
+	return at.X, at.Y
+}
+
 // pathOf selects the link of a path.
 func pathOf(figure, path string) string {
 	return fmt.Sprintf("#%s a.path[data-path=%q]", figure, path)
@@ -474,8 +508,7 @@ func pathOf(figure, path string) string {
 // point moves the mouse to the middle of a path.
 func (b *tab) point(figure, path string) {
 	b.t.Helper()
-	at := b.box(pathOf(figure, path))
-	b.mouse(at.X+at.Width/2, at.Y+at.Height/2)
+	b.mouse(b.target(pathOf(figure, path)))
 }
 
 func (b *tab) mouse(x, y float64) {
@@ -490,8 +523,7 @@ func (b *tab) leave() { b.t.Helper(); b.mouse(1, 1) }
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.scrollTo(selector)
-	at := b.box(selector)
-	x, y := at.X+at.Width/2, at.Y+at.Height/2
+	x, y := b.target(selector)
 	b.mouse(x, y)
 	for _, kind := range []input.DispatchMouseEventType{chromedp.MousePressed, chromedp.MouseReleased} {
 		call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: kind, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1})
@@ -502,10 +534,10 @@ func (b *tab) click(selector string) {
 func (b *tab) tap(selector string) {
 	b.t.Helper()
 	b.scrollTo(selector)
-	at := b.box(selector)
+	x, y := b.target(selector)
 	call(b, input.DispatchTouchEvent, input.DispatchTouchEventParams{
 		Type:        input.DispatchTouchEventTypeTouchStart,
-		TouchPoints: []*input.TouchPoint{{X: at.X + at.Width/2, Y: at.Y + at.Height/2}},
+		TouchPoints: []*input.TouchPoint{{X: x, Y: y}},
 	})
 	call(b, input.DispatchTouchEvent, input.DispatchTouchEventParams{
 		Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{},

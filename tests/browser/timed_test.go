@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp/kb"
@@ -20,6 +21,24 @@ const (
 
 // timedPath is a path in real time that is soon over.
 const timedFigure, timedPath = "contention", "locked"
+
+// inTime chooses a path in real time until this machine has kept its times: while
+// it is busy it says that it was late.
+func (b *tab) inTime(figure, path string) (s shown) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		runs := len(b.gate.seen())
+		b.click(pathOf(figure, path))
+		course.Eventually(b.t, patience, "the run has come to the server", func() bool { return len(b.gate.seen()) > runs })
+		b.await(figure+"."+path+" has run", fmt.Sprintf(`(() => { const s = probe.figure(%q); return s.lit === 'live' && !s.busy && s; })()`, figure), &s)
+		if s.Status != "late" {
+			return s
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("for %v this machine was too busy for %s.%s: %+v", patience, figure, path, s)
+		}
+	}
+}
 
 // TestTimed chooses a path in real time: it is not run by pointing at it, is
 // drawn while it goes on, and ends in a verdict that is announced once.
@@ -74,14 +93,18 @@ func TestTimedDrawing(t *testing.T) {
 				const timed = document.querySelector('#%[1]s .timed');
 				if (timed.classList.contains('timed-live')) pictures.add(timed.querySelector('[data-track="key"]').outerHTML);
 			}).observe(document.getElementById('%[1]s'), { subtree: true, childList: true })`, job), nil)
-			b.click(pathOf(job, "none"))
-			b.live(job, "none")
+			b.inTime(job, "none")
 			var found struct{ Pictures, Leases, Live, Announced int }
-			b.js(fmt.Sprintf(`({
-				Pictures: pictures.size, Live: document.querySelectorAll('.timed-live').length,
-				Leases: document.querySelectorAll('#%s [data-track="key"] .leases path').length, Announced: probe.announced.length,
-			})`, job), &found)
-			if found.Live != 0 || found.Leases != 2 || found.Announced > 1 {
+			look := func() {
+				b.js(fmt.Sprintf(`({
+					Pictures: pictures.size, Live: document.querySelectorAll('.timed-live').length,
+					Leases: document.querySelectorAll('#%s [data-track="key"] .leases path').length, Announced: probe.announced.length,
+				})`, job), &found)
+			}
+			for look(); motion != "reduce" && found.Pictures < 3 && len(b.gate.seen()) < 20; look() { // a busy browser skips some
+				b.inTime(job, "none")
+			}
+			if found.Live != 0 || found.Leases != 2 || found.Announced > len(b.gate.seen()) {
 				t.Errorf("the finished picture: %+v", found)
 			}
 			if drawn := found.Pictures >= 3; drawn != (motion != "reduce") {
@@ -95,8 +118,7 @@ func TestTimedDrawing(t *testing.T) {
 func TestTimedScrub(t *testing.T) {
 	b := openTab(t, desktop)
 	b.open(dive3)
-	b.click(pathOf(job, "none"))
-	b.live(job, "none")
+	b.inTime(job, "none")
 	type moment struct {
 		At, Held, Value string
 		Later           int
@@ -129,16 +151,22 @@ func TestTimedNoScript(t *testing.T) {
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.open(dive3)
 	b.click(pathOf(job, "none"))
-	b.wait("the link leads to the run", `location.search === '?run=long-job.none' && document.readyState === 'complete'`)
 	var found struct {
-		Says          string
+		Status, Says  string
 		Leases, Moves int
 	}
-	b.js(fmt.Sprintf(`({
-		Says: document.querySelector('#%[1]s .says .on .say-text').textContent,
-		Leases: document.querySelectorAll('#%[1]s [data-track="key"] .leases path').length,
-		Moves: document.querySelectorAll('#%[1]s .moments tbody tr').length,
-	})`, job), &found)
+	for deadline := time.Now().Add(patience); ; b.open(dive3 + "?run=" + job + ".none") {
+		b.wait("the link leads to the run", `location.search === '?run=long-job.none' && document.readyState === 'complete'`)
+		b.js(fmt.Sprintf(`({
+			Status: document.querySelector('#%[1]s').dataset.status,
+			Says: document.querySelector('#%[1]s .says .on .say-text').textContent,
+			Leases: document.querySelectorAll('#%[1]s [data-track="key"] .leases path').length,
+			Moves: document.querySelectorAll('#%[1]s .moments tbody tr').length,
+		})`, job), &found)
+		if found.Status != "late" || time.Now().After(deadline) {
+			break
+		}
+	}
 	if !strings.HasPrefix(found.Says, "A's lease lapses") || found.Leases != 2 || found.Moves < 5 {
 		t.Errorf("without scripts the run is %+v", found)
 	}

@@ -12,6 +12,7 @@ import (
 
 // TestTapWords: what tells readers to point tells those who touch to tap.
 func TestTapWords(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		window size
@@ -23,6 +24,7 @@ func TestTapWords(t *testing.T) {
 		{"touch", phone, true, "Tap", "Point at"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := openTab(t, c.window)
 			if c.touch {
 				b.touch(true)
@@ -43,8 +45,8 @@ func TestTapWords(t *testing.T) {
 	}
 }
 
-// TestChartSaysWhose points at another path than the one whose chart stands.
-func TestChartSaysWhose(t *testing.T) {
+// TestTimedChart points at another path than the one whose chart stands.
+func TestTimedChart(t *testing.T) {
 	b := openTab(t, desktop)
 	b.open(course.Hub)
 	whose := func() (text string) {
@@ -70,12 +72,14 @@ func TestChartSaysWhose(t *testing.T) {
 // TestExplorerOnAPhone explores on a phone: from the verdict to the end of the
 // timeline it is no more than one and a half screens.
 func TestExplorerOnAPhone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ page, figure, path string }{
 		{dive2, orders, "blind-del"},
 		{dive2, orders, "token-checked"},
 		{course.Hub, "every-order", "without-nx"},
 	} {
 		t.Run(c.figure+"."+c.path, func(t *testing.T) {
+			t.Parallel()
 			b := openTab(t, phone)
 			b.touch(true)
 			b.open(c.page)
@@ -97,6 +101,7 @@ func TestExplorerOnAPhone(t *testing.T) {
 // TestSequence steps through a run by buttons and with keys. The module for it
 // comes when what ran is unfolded.
 func TestSequence(t *testing.T) {
+	t.Parallel()
 	b := openTab(t, phone)
 	b.touch(true)
 	b.open(dive2)

@@ -89,10 +89,12 @@ func (s *scale) rest(b *tab) {
 // TestWeight weighs a first visit of every page, as a browser with an empty cache
 // makes it.
 func TestWeight(t *testing.T) {
+	t.Parallel()
 	home := course.Visit(t).Course.Home
 	for _, window := range []size{desktop, phone} {
 		for _, p := range append([]*content.Page{home}, course.Visit(t).Course.Pages...) {
 			t.Run(fmt.Sprintf("%d%s", window.width, p.URL), func(t *testing.T) {
+				t.Parallel()
 				b := openTab(t, window) // with a cache of its own
 				s := &scale{open: map[network.RequestID]string{}}
 				if err := chromedp.Listen(b.ctx, s.listen); err != nil {
@@ -122,6 +124,7 @@ func TestWeight(t *testing.T) {
 // TestLateSheets goes to figures whose sheets come late: none is ever seen
 // without, and nothing that is seen moves for it.
 func TestLateSheets(t *testing.T) {
+	t.Parallel()
 	const bare = `[...document.querySelectorAll('.explorer, .timed')].filter((el) => el.checkVisibility({ visibilityProperty: true }) && getComputedStyle(el.matches('.timed') ? el : el.firstElementChild).borderTopStyle !== 'solid').length`
 	for _, window := range []size{desktop, phone} {
 		for _, p := range course.Visit(t).Course.Pages {
@@ -130,6 +133,7 @@ func TestLateSheets(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d/%s", window.width, f.ID), func(t *testing.T) {
+					t.Parallel()
 					b := openTab(t, window, fmt.Sprintf(`(() => {
 						let bare = 0;
 						const look = () => { bare = Math.max(bare, %s); requestAnimationFrame(look); };

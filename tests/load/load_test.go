@@ -39,7 +39,8 @@ func TestKilledServer(t *testing.T) {
 		codes := map[int]int{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		killed := make(chan struct{})
+		killed, answered := make(chan struct{}), make(chan struct{})
+		first := sync.OnceFunc(func() { close(answered) })
 		for i := range 50 {
 			all.Go(func() {
 				v := slow
@@ -61,16 +62,17 @@ func TestKilledServer(t *testing.T) {
 				mu.Lock()
 				codes[a.Code]++
 				mu.Unlock()
+				first()
 			})
 		}
-		time.Sleep(30 * time.Millisecond) // most runs are in their wait of 60 ms
+		<-answered // all others are under way or to come
 		if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		close(killed)
 		dead := time.Now()
 		all.Wait()
-		course.Eventually(t, 2*time.Second, "a run works again", func() bool {
+		course.Eventually(t, 10*time.Second, "a run works again", func() bool {
 			a, err := course.Ask(visitor, slow.On(s.URL), course.JSON)
 			return err == nil && slow.Judge(a) == nil
 		})

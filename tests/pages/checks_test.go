@@ -38,6 +38,7 @@ func checkedPages(s *course.Site) []string {
 
 // TestSearchPage asks as a reader does.
 func TestSearchPage(t *testing.T) {
+	t.Parallel()
 	s := course.Visit(t)
 	ask := func(query string) (*goquery.Document, course.Answer) {
 		t.Helper()
@@ -88,6 +89,7 @@ func TestSearchPage(t *testing.T) {
 
 // TestHead checks what search engines and shared links go by.
 func TestHead(t *testing.T) {
+	t.Parallel()
 	s := course.Visit(t)
 	titles := map[string]string{}
 	for _, p := range append([]*content.Page{s.Course.Home}, s.Course.Pages...) {
@@ -116,6 +118,7 @@ func TestHead(t *testing.T) {
 // TestValid has every kind of page looked at by the Nu Html Checker: neither
 // errors nor warnings.
 func TestValid(t *testing.T) {
+	t.Parallel()
 	s := course.Visit(t)
 	java, err := exec.LookPath("java")
 	if err != nil {

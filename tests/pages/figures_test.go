@@ -9,30 +9,64 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"lockstep/figures"
 	"lockstep/tests/course"
 )
 
-// TestFigures runs every path of every figure, and every session, on the real
-// server, and holds them against what the dives state.
+// TestFigures runs every path of every figure on the real server, and holds it
+// against what its dive states; those aside that are TestTimedFigures' business.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	s := course.Visit(t)
 	for _, p := range s.Course.Pages {
 		for _, fig := range p.Figures {
-			t.Run(p.ID+"/"+fig.ID, func(t *testing.T) {
-				faults, err := s.Runner.Check(t.Context(), fig)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, f := range faults {
-					t.Error(f)
-				}
-				for _, path := range fig.Paths {
-					if strings.TrimSpace(path.Static) == "" {
-						t.Errorf("%s:%d: path %q has no recorded verdict", fig.File, path.Line, path.ID)
-					}
-				}
-			})
+			if !timed(fig) {
+				t.Run(p.ID+"/"+fig.ID, func(t *testing.T) {
+					t.Parallel()
+					checkFigure(t, s, fig)
+				})
+			}
 		}
+	}
+}
+
+// TestTimedFigures is TestFigures for figures that run in real time or on several
+// servers, one after another.
+func TestTimedFigures(t *testing.T) {
+	s := course.Visit(t)
+	for _, p := range s.Course.Pages {
+		for _, fig := range p.Figures {
+			if timed(fig) {
+				t.Run(p.ID+"/"+fig.ID, func(t *testing.T) { checkFigure(t, s, fig) })
+			}
+		}
+	}
+}
+
+func timed(fig *figures.Figure) bool { return fig.Timed() || fig.Topology.Several() }
+
+func checkFigure(t *testing.T, s *course.Site, fig *figures.Figure) {
+	t.Helper()
+	faults, err := s.Runner.Check(t.Context(), fig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		t.Error(f)
+	}
+	for _, path := range fig.Paths {
+		if strings.TrimSpace(path.Static) == "" {
+			t.Errorf("%s:%d: path %q has no recorded verdict", fig.File, path.Line, path.ID)
+		}
+	}
+}
+
+// TestSessions sends every command of every session, and wants the replies that
+// are written under it.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	s := course.Visit(t)
+	for _, p := range s.Course.Pages {
 		for _, session := range p.Sessions {
 			faults, err := s.Runner.CheckSession(t.Context(), session)
 			if err != nil {
@@ -48,6 +82,7 @@ func TestFigures(t *testing.T) {
 // TestContract asks for the JSON of the language's contract, and looks at every
 // field of it: name, type, and value where one is promised.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	lost, err := os.ReadFile("../testdata/lost.md")
 	if err != nil {
 		t.Fatal(err)

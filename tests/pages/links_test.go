@@ -17,6 +17,7 @@ import (
 // TestLinks walks from the home page over every link, anchor and asset of the
 // site, and looks at each page on the way.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	s := course.Visit(t)
 	c := &crawl{t: t, base: s.URL, anchors: map[string]map[string]bool{}}
 	c.follow("/", "")
@@ -210,6 +211,7 @@ func outer(s *goquery.Selection) string {
 
 // TestLinkRules checks that the rules of TestLinks can fail.
 func TestLinkRules(t *testing.T) {
+	t.Parallel()
 	const good = `<!doctype html><title>t</title><link rel="stylesheet" href="/s.css"><main><h1 id="a">x</h1><p role="status"></p>%s</main>`
 	for _, tt := range []struct{ html, want string }{
 		{``, ``},

@@ -13,6 +13,7 @@ import (
 // TestPostgres runs the figure whose fence stands in SQL on PostgreSQL in place of
 // the embedded SQLite: it says the same, and whose word it is.
 func TestPostgres(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	var paths []course.Path
 	for _, v := range course.Paths(t) {

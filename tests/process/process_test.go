@@ -22,8 +22,12 @@ import (
 	"lockstep/tests/programs"
 )
 
+// soon is when something has happened, unless it never does.
+const soon = 10 * time.Second
+
 // TestProgramStops ends the program as an operator does, while it answers.
 func TestProgramStops(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	p := programs.Serve(t)
 	server := p.Server(t)
@@ -41,19 +45,20 @@ func TestProgramStops(t *testing.T) {
 	course.Eventually(t, time.Minute, "the run is under way", func() bool { return p.Sockets() >= before+4 })
 	start := time.Now()
 	p.Signal(t, syscall.SIGTERM)
-	if code := p.End(t, 2*time.Second); code != 0 {
+	if code := p.End(t, soon); code != 0 {
 		t.Errorf("SIGTERM: it exits with %d, want 0", code)
 	}
 	t.Logf("it ended %v after SIGTERM", time.Since(start).Round(time.Millisecond))
 	if a := <-done; a.Code != http.StatusOK && a.Code != http.StatusServiceUnavailable {
 		t.Errorf("the run under way answers %d %s", a.Code, a.Body)
 	}
-	course.Eventually(t, 2*time.Second, "its server has ended", func() bool { return programs.Gone(server) })
+	course.Eventually(t, soon, "its server has ended", func() bool { return programs.Gone(server) })
 }
 
 // TestProgramKilled kills the program with -9: its server ends too, and the next
 // start sweeps up what was left.
 func TestProgramKilled(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	p := programs.Serve(t)
 	server := p.Server(t)
@@ -62,13 +67,13 @@ func TestProgramKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Signal(t, syscall.SIGKILL)
-	p.End(t, 2*time.Second)
-	course.Eventually(t, 2*time.Second, "its server has ended", func() bool { return programs.Gone(server) })
+	p.End(t, soon)
+	course.Eventually(t, soon, "its server has ended", func() bool { return programs.Gone(server) })
 	again := programs.Serve(t)
 	if a := course.Fetch(t, again.URL+course.Hub+"/figures/race/a", course.JSON); a.Code != http.StatusOK {
 		t.Errorf("a run answers %d %s", a.Code, a.Body)
 	}
-	course.Eventually(t, 2*time.Second, dir+" is swept", func() bool {
+	course.Eventually(t, soon, dir+" is swept", func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
 	})
@@ -76,17 +81,19 @@ func TestProgramKilled(t *testing.T) {
 
 // TestProgramSecondSignal ends the program at once, whatever is under way.
 func TestProgramSecondSignal(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	p := programs.Serve(t)
 	for range 2 {
 		p.Signal(t, syscall.SIGINT)
 	}
-	p.End(t, time.Second)
+	p.End(t, soon)
 }
 
 // TestProgramSimulated serves from the embedded server, which is named on every
 // page and verdict.
 func TestProgramSimulated(t *testing.T) {
+	t.Parallel()
 	p := programs.Serve(t, "--server", "embedded")
 	for _, address := range []string{"/", course.Hub, course.Hub + "/set-nx-px", "/nope"} {
 		a := course.Fetch(t, p.URL+address, course.HTML)
@@ -137,12 +144,9 @@ func TestProgramSimulated(t *testing.T) {
 // TestProgramWithoutServer finds no server at all and simulates one, also for
 // paths that run every schedule.
 func TestProgramWithoutServer(t *testing.T) {
+	t.Parallel()
 	disk := folder{t, t.TempDir()}
-	lost, err := os.ReadFile("../testdata/lost.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk.save("course/chapter/module/lost.md", string(lost))
+	disk.copy("lost.md")
 	cmd := programs.Site(t, "check", "--content", disk.root)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir())
 	out, err := cmd.CombinedOutput()
@@ -154,6 +158,7 @@ func TestProgramWithoutServer(t *testing.T) {
 // TestProgramTakesTheCache has a server in the user's cache go before the one on
 // the PATH.
 func TestProgramTakesTheCache(t *testing.T) {
+	t.Parallel()
 	cache := folder{t, t.TempDir()}
 	cache.save("lockstep/valkey/valkey-server", "#!/bin/sh\necho taken from the cache\nexit 1\n")
 	if err := os.Chmod(filepath.Join(cache.root, "lockstep/valkey/valkey-server"), 0o755); err != nil {
@@ -182,6 +187,7 @@ func badCourse(t *testing.T) folder {
 // TestProgramRefuses starts on a course with faults: it doesn't, and names all
 // of them.
 func TestProgramRefuses(t *testing.T) {
+	t.Parallel()
 	disk := badCourse(t)
 	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"check"}} {
 		out, err := programs.Site(t, append(args, "--content", disk.root)...).CombinedOutput()
@@ -203,6 +209,7 @@ func TestProgramRefuses(t *testing.T) {
 // TestProgramCheck finds recorded verdicts and sessions that the server
 // contradicts.
 func TestProgramCheck(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	disk := folder{t, t.TempDir()}
 	disk.save("course/chapter/module/one.md", dive("A.1", "One", "abc"))
@@ -229,6 +236,7 @@ func TestProgramCheck(t *testing.T) {
 
 // TestProgramSettings gives it settings that it can't take.
 func TestProgramSettings(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		args []string
 		want string
@@ -255,6 +263,7 @@ func TestProgramSettings(t *testing.T) {
 // TestForgedAddress sends a new X-Forwarded-For with each request: nobody's
 // limit is raised by that, unless a proxy that the operator has named sends it.
 func TestForgedAddress(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	limited := func(url string, forwarded func(i int) string) (n int) {
 		for i := range 20 {
@@ -307,9 +316,12 @@ func TestForgedAddress(t *testing.T) {
 // TestStreamsAtShutdown ends the program while readers follow as many runs as one core may
 // have in real time.
 func TestStreamsAtShutdown(t *testing.T) {
+	t.Parallel()
 	programs.Need(t, "valkey-server")
 	const readers = 16
-	p := programs.Serve(t, "--proxy", "127.0.0.0/8")
+	disk := folder{t, t.TempDir()}
+	disk.copy("slow.md")
+	p := programs.Serve(t, "--proxy", "127.0.0.0/8", "--content", disk.root)
 	server := p.Server(t)
 	visitor := course.Client(t, readers)
 	began := make(chan struct{}, readers)
@@ -319,7 +331,7 @@ func TestStreamsAtShutdown(t *testing.T) {
 		all.Go(func() {
 			begin := sync.OnceFunc(func() { began <- struct{}{} })
 			defer begin()
-			req, err := http.NewRequest(http.MethodGet, p.URL+course.Hub+"/lease-renewal/figures/watchdog/deadlocked", nil)
+			req, err := http.NewRequest(http.MethodGet, p.URL+"/course/chapter/module/slow/figures/slow/run", nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -348,12 +360,12 @@ func TestStreamsAtShutdown(t *testing.T) {
 	}
 	start := time.Now()
 	p.Signal(t, syscall.SIGTERM)
-	if code := p.End(t, 2*time.Second); code != 0 {
+	if code := p.End(t, soon); code != 0 {
 		t.Errorf("it exits with %d, want 0", code)
 	}
 	took := time.Since(start)
 	all.Wait()
-	course.Eventually(t, 2*time.Second, "its server has ended", func() bool { return programs.Gone(server) })
+	course.Eventually(t, soon, "its server has ended", func() bool { return programs.Gone(server) })
 	t.Logf("it ended %v after SIGTERM; the readers' last events: %q", took.Round(time.Millisecond), slices.Compact(slices.Sorted(slices.Values(last))))
 	for i, kind := range last {
 		if kind != "trouble" {

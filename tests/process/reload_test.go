@@ -37,6 +37,16 @@ func (f folder) save(name, text string) {
 	}
 }
 
+// copy saves a page of the tests' own.
+func (f folder) copy(name string) {
+	f.t.Helper()
+	text, err := os.ReadFile("../testdata/" + name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.save("course/chapter/module/"+name, string(text))
+}
+
 // dive is a page with one figure, whose path answers with its token.
 func dive(id, title, token string) string {
 	return fmt.Sprintf(`---
@@ -70,6 +80,7 @@ paths:
 // TestReload edits a course on disk: what is saved shows at the next request,
 // and a broken page says what is wrong while all others go on working.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	disk := folder{t, t.TempDir()}
 	const address = "/course/chapter/module/"
 	disk.save("course/chapter/module/one.md", dive("A.1", "One", "abc"))
@@ -223,6 +234,7 @@ func TestReload(t *testing.T) {
 // TestLineEnds serves the same page with Unix and Windows line ends and with a
 // byte order mark: a reader sees no difference.
 func TestLineEnds(t *testing.T) {
+	t.Parallel()
 	disk := folder{t, t.TempDir()}
 	text := dive("A.1", "One", "abc")
 	disk.save("course/chapter/module/one.md", text)
